@@ -1,0 +1,22 @@
+# Compiler settings that hold for every target of the project.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+option(HVD_TESTS "Build the C++ tests" ON)
+option(HVD_BENCHMARKS "Build the C++ benchmarks" OFF)
+option(HVD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
+set(HVD_SANITIZE "" CACHE STRING "Sanitizers for every target: 'address,undefined' or 'thread'")
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-Wthread-safety)
+endif()
+if(HVD_SANITIZE)
+  add_compile_options(-fsanitize=${HVD_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${HVD_SANITIZE})
+endif()

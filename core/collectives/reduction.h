@@ -1,0 +1,64 @@
+// What one allreduce or reducescatter does to its elements, resolved once per operation from op,
+// dtype and factors: result = postscale · reduce(prescale · x), divided by the number of ranks for
+// Average. Algorithms call prepare once on their own input, combine in any grouping, and finish
+// exactly once per element of the result; most do so on the 1/n of the elements that a rank owns
+// half-way, which makes Average free.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "collectives/kernels/kernels.h"
+
+namespace hvd {
+
+// The numbers are those of the Python API (hvd.Average and so on): they never change.
+enum class ReduceOp : uint8_t {
+  kAverage = 0,
+  kSum = 1,
+  kAdasum = 2,
+  kMin = 3,
+  kMax = 4,
+  kProduct = 5,
+};
+
+std::string_view to_string(ReduceOp op);
+
+class Reduction {
+ public:
+  // `ranks` is what Average divides by. Fails for Adasum, which is no elementwise reduction.
+  static Result<Reduction> make(ReduceOp op, DType dtype, int ranks, double prescale = 1.0,
+                                double postscale = 1.0);
+
+  DType dtype() const { return dtype_; }
+  size_t element_size() const { return element_size_; }
+
+  // Scales an input in place; does nothing when the factor is 1.
+  void prepare(Bytes data) const;
+  bool needs_prepare() const { return prescale_ != 1.0; }
+
+  // into = into ∘ from; equal sizes.
+  void combine(Bytes into, ConstBytes from) const;
+  // out = in[0] ∘ in[1] ∘ …, with one rounding for the 16-bit floats. All of out.size() bytes.
+  void combine_all(Bytes out, std::span<const std::byte* const> in) const;
+
+  // Applies Average's division and postscale in place.
+  void finish(Bytes data) const;
+  bool needs_finish() const { return divisor_ != 1 || postscale_ != 1.0; }
+
+ private:
+  Reduction() = default;
+  DType dtype_ = DType::kFloat32;
+  size_t element_size_ = 4;
+  double prescale_ = 1.0;
+  double postscale_ = 1.0;
+  uint64_t divisor_ = 1;
+  kernels::CombineFn combine_ = nullptr;
+};
+
+}  // namespace hvd

@@ -1,0 +1,34 @@
+// Assertions on Status and Result for tests.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/status.h"
+
+namespace hvd::testing {
+
+inline const Status& status_of(const Status& status) { return status; }
+template <typename T>
+const Status& status_of(const Result<T>& result) {
+  return result.status();
+}
+
+}  // namespace hvd::testing
+
+#define EXPECT_OK(expression)                                                               \
+  do {                                                                                      \
+    const auto& hvd_outcome = (expression);                                                 \
+    EXPECT_TRUE(hvd_outcome.is_ok()) << ::hvd::testing::status_of(hvd_outcome).to_string(); \
+  } while (false)
+#define ASSERT_OK(expression)                                                               \
+  do {                                                                                      \
+    const auto& hvd_outcome = (expression);                                                 \
+    ASSERT_TRUE(hvd_outcome.is_ok()) << ::hvd::testing::status_of(hvd_outcome).to_string(); \
+  } while (false)
+#define EXPECT_CODE(expected, expression)                              \
+  do {                                                                 \
+    const auto& hvd_outcome = (expression);                            \
+    EXPECT_EQ(expected, ::hvd::testing::status_of(hvd_outcome).code()) \
+        << ::hvd::testing::status_of(hvd_outcome).to_string();         \
+  } while (false)
