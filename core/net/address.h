@@ -1,0 +1,73 @@
+// Socket addresses, host names and the network interfaces of this machine.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace hvd {
+
+// One IPv4 or IPv6 address with a port. Always valid; its text form survives the trip through
+// parse(), which is how ranks tell each other where they listen.
+class Endpoint {
+ public:
+  // IPv4, every interface, any port.
+  Endpoint();
+  // "1.2.3.4:80" or "[::1]:80": numbers only, see resolve() for names. Scoped addresses
+  // ("fe80::1%eth0") are refused because a scope means nothing on another host.
+  static Result<Endpoint> parse(std::string_view text);
+  // `address` is AF_INET or AF_INET6.
+  static Result<Endpoint> from_sockaddr(const sockaddr* address, socklen_t length);
+  static Endpoint loopback(uint16_t port = 0);     // 127.0.0.1
+  static Endpoint loopback_v6(uint16_t port = 0);  // ::1
+  static Endpoint any(uint16_t port = 0);          // 0.0.0.0
+  static Endpoint any_v6(uint16_t port = 0);       // ::, which listen_on() makes serve IPv4 too
+
+  int family() const { return storage_.any.sa_family; }  // AF_INET or AF_INET6
+  uint16_t port() const;
+  Endpoint with_port(uint16_t port) const;
+  bool is_any() const;
+  // The address alone: "1.2.3.4" or "::1".
+  std::string host() const;
+  std::string to_string() const;
+
+  const sockaddr* address() const { return &storage_.any; }
+  socklen_t length() const;
+
+  // An IPv4 address that came in through an IPv6 socket (::ffff:1.2.3.4) as plain IPv4.
+  Endpoint unmapped() const;
+
+  friend bool operator==(const Endpoint& a, const Endpoint& b);
+
+ private:
+  union {
+    sockaddr any;
+    sockaddr_in v4;
+    sockaddr_in6 v6;
+  } storage_;
+};
+
+// All addresses of a host name or a numeric address, each once, in the system's order.
+Result<std::vector<Endpoint>> resolve(const std::string& host, uint16_t port);
+// The same for "host:port", "1.2.3.4:80" or "[::1]:80".
+Result<std::vector<Endpoint>> resolve(std::string_view host_and_port);
+
+// One address of one network interface that is up; an interface with two addresses comes twice.
+struct Interface {
+  std::string name;
+  Endpoint address;  // port 0
+  int prefix_length = 0;
+  bool loopback = false;
+};
+
+// The interfaces named in `only`, or all if it is empty. Link-local IPv6 addresses are left out.
+// A name that this machine does not have is an error that lists those it has.
+Result<std::vector<Interface>> local_interfaces(const std::vector<std::string>& only);
+
+}  // namespace hvd

@@ -1,0 +1,102 @@
+// The rendezvous store: where the ranks of a job find each other. Small values under names, kept
+// in the memory of one server; waiting for a name is woken by the server, never polled.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/status.h"
+#include "net/address.h"
+#include "net/channel.h"
+#include "net/secret.h"
+
+namespace hvd {
+
+// What the store refuses to hold; each refusal is an error that names the limit.
+struct StoreLimits {
+  size_t key_bytes = 1024;
+  size_t value_bytes = size_t{4} << 20;
+  size_t keys = size_t{1} << 20;
+  size_t total_bytes = size_t{256} << 20;  // keys and values together
+};
+
+struct StoreServerOptions {
+  Endpoint bind = Endpoint::any_v6();
+  bool tls = false;  // HOROVOD_TLS
+  StoreLimits limits;
+  std::chrono::milliseconds handshake_timeout{5'000};
+  size_t max_unauthenticated = 256;
+};
+
+class StoreServer {
+ public:
+  // Listens and starts the thread `hvd-store`.
+  static Result<std::unique_ptr<StoreServer>> start(const Secret& secret,
+                                                    const StoreServerOptions& options);
+  ~StoreServer();  // stop()
+
+  // Where it listens, with the port it got.
+  const Endpoint& endpoint() const { return endpoint_; }
+  // Closes every connection and ends the thread. May be called twice.
+  void stop();
+
+ private:
+  class Loop;
+  StoreServer(Endpoint endpoint, std::unique_ptr<Loop> loop);
+
+  const Endpoint endpoint_;
+  const std::unique_ptr<Loop> loop_;
+  std::thread thread_;
+};
+
+// One connection to a store. One caller at a time: a thread that wants to wait while another one
+// sets opens a second client. A deadline that passes leaves the client usable; a lost connection
+// (kPeerLost) does not.
+class StoreClient {
+ public:
+  static Result<std::unique_ptr<StoreClient>> connect(std::span<const Endpoint> where,
+                                                      const Secret& secret, bool tls,
+                                                      Deadline deadline);
+  // `host_and_port` as for resolve().
+  static Result<std::unique_ptr<StoreClient>> connect(std::string_view host_and_port,
+                                                      const Secret& secret, bool tls,
+                                                      Deadline deadline);
+
+  // How long the server may take for what needs no waiting; 30 seconds unless set.
+  void set_answer_timeout(std::chrono::milliseconds timeout) { answer_timeout_ = timeout; }
+
+  // Creates or replaces.
+  Status set(std::string_view key, ConstBytes value);
+  Status set(std::string_view key, std::string_view value) { return set(key, bytes_of(value)); }
+  // kNotFound when there is no such key.
+  Result<ByteBuffer> get(std::string_view key);
+  // Waits until the key exists.
+  Result<ByteBuffer> wait(std::string_view key, Deadline deadline);
+  // Waits until all of them exist at the same time; values in the order of `keys`. One round trip:
+  // n ranks gather n records with n requests. kTimeout names the keys that are missing.
+  Result<std::vector<ByteBuffer>> wait_all(const std::vector<std::string>& keys, Deadline deadline);
+  // Whether there was one.
+  Result<bool> remove(std::string_view key);
+  // The keys that begin with `prefix`, sorted.
+  Result<std::vector<std::string>> list(std::string_view prefix);
+  // Adds to a counter, which starts at 0, and returns the new value. The value is kept as decimal
+  // text, so that get() and wait() see it.
+  Result<int64_t> add(std::string_view key, int64_t delta);
+
+ private:
+  explicit StoreClient(Channel channel);
+  Result<ByteBuffer> call(ByteBuffer request, uint64_t id, Deadline deadline);
+
+  Channel channel_;
+  std::chrono::milliseconds answer_timeout_{30'000};
+  uint64_t last_id_ = 0;
+};
+
+}  // namespace hvd
