@@ -10,20 +10,54 @@ function(hvd_layer name)
   target_link_libraries(hvd_${name} PUBLIC ${LAYER_DEPENDS} ${LAYER_LINK})
 endfunction()
 
-# hvd_test(<name> SOURCES … LINK <target>…)
+# hvd_test(<name> SOURCES … LINK <target>… [TIMEOUT <seconds>] [SERIAL])
 #
 # One test program. Its main() ends a test that runs longer than its time limit; the limit here is
-# only the backstop for the whole program.
+# only the backstop for the whole program. SERIAL keeps other programs away while it runs.
 function(hvd_test name)
   if(NOT HVD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(TEST "SERIAL" "TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 600)
   endif()
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} hvd_test_main)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
+  # The label tells scripts/run_tests.py that the program counts its own cases.
+  set_tests_properties(${name} PROPERTIES LABELS gtest TIMEOUT ${TEST_TIMEOUT})
+  if(TEST_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+  endif()
+endfunction()
+
+# hvd_fuzzer(<name> SOURCES … LINK <target>…)
+#
+# One libFuzzer program, in <build>/fuzzers where scripts/run_fuzzers.py finds it. It starts from
+# the inputs in fuzz_corpus/<name> of any folder of core/, if there are some.
+function(hvd_fuzzer name)
+  if(NOT HVD_FUZZERS)
+    return()
+  endif()
+  cmake_parse_arguments(FUZZER "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${FUZZER_SOURCES})
+  target_link_libraries(${name} PRIVATE ${FUZZER_LINK})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzzers")
+endfunction()
+
+# hvd_bench(<name> SOURCES … LINK <target>…)
+#
+# One benchmark program, in <build>/benchmarks where `make bench` finds it.
+function(hvd_bench name)
+  if(NOT HVD_BENCHMARKS)
+    return()
+  endif()
+  cmake_parse_arguments(BENCH "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${BENCH_SOURCES})
+  target_link_libraries(${name} PRIVATE ${BENCH_LINK})
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/benchmarks")
 endfunction()

@@ -1,0 +1,77 @@
+# make setup    what the other commands need: Debian packages and .venv (they all run it first)
+# make check    formatting, lint, C++ unit tests: before each commit
+# make test     everything, ending in one line that counts the tests
+# make bench    the benchmarks, in a release build
+# make fuzz     long fuzzing of every decoder (FUZZ_SECONDS each)
+# make format   rewrites the sources as the formatters want them
+# make docs     writes docs/settings.md from the table in core/base/config.cc
+#
+# The remaining targets are the stages of check and test; each can be run alone.
+
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 600
+PYTHON := .venv/bin/python
+RESULTS := build/results
+
+CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' '*.c')
+
+.PHONY: setup check test bench fuzz format docs
+.PHONY: format-check lint tidy unit python asan tsan fuzz-short
+
+setup:
+	@scripts/setup.sh
+
+check: setup
+	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit
+
+test: setup
+	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit python asan tsan fuzz-short
+
+bench: setup build-release
+	@$(PYTHON) scripts/run_benchmarks.py build/release
+
+fuzz: setup build-fuzz
+	$(PYTHON) scripts/run_fuzzers.py build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+
+format: setup
+	clang-format-14 -i $(CXX_FILES)
+	.venv/bin/ruff check --fix --quiet .
+	.venv/bin/ruff format --quiet .
+
+docs: setup build-dev
+	build/dev/core/base/settings_page > docs/settings.md
+
+# Stages -----------------------------------------------------------------------------------------
+
+format-check: setup
+	@clang-format-14 --dry-run -Werror $(CXX_FILES)
+	.venv/bin/ruff format --check --quiet .
+
+lint: setup
+	.venv/bin/ruff check --quiet .
+
+tidy: setup build/dev/build.ninja
+	$(PYTHON) scripts/run_tidy.py build/dev --jobs $(JOBS)
+
+unit: setup build-dev
+	$(PYTHON) scripts/run_tests.py build/dev --results $(RESULTS)/unit --jobs $(JOBS)
+
+python: setup build-dev
+	$(PYTHON) -m pytest -q --junitxml=$(RESULTS)/python/pytest.xml tests
+
+asan: setup build-asan
+	$(PYTHON) scripts/run_tests.py build/asan --results $(RESULTS)/asan --jobs $(JOBS)
+
+tsan: setup build-tsan
+	$(PYTHON) scripts/run_tests.py build/tsan --results $(RESULTS)/tsan --jobs $(JOBS)
+
+fuzz-short: setup build-fuzz
+	$(PYTHON) scripts/run_fuzzers.py build/fuzz --seconds 10 --jobs $(JOBS) --results $(RESULTS)/fuzz
+
+.PRECIOUS: build/%/build.ninja
+build/%/build.ninja: | setup
+	@mkdir -p build
+	cmake --preset $* > build/configure-$*.log || { cat build/configure-$*.log; exit 1; }
+
+build-%: build/%/build.ninja
+	cmake --build --preset $* -j $(JOBS) -- --quiet

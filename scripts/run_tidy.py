@@ -1,0 +1,91 @@
+"""clang-tidy over the sources of a build folder, skipping what is unchanged since it was clean.
+
+    run_tidy.py BUILD [--jobs N]
+
+Clean means: same source, same project headers below it, same settings, same compile command. An
+empty file named by the hash of all these remembers it. Tests and benchmarks are left out: their
+macros make clang-tidy slow and talkative, and the sanitizers watch them anyway.
+"""
+
+import argparse
+import concurrent.futures
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TIDY = "clang-tidy-14"
+
+
+@functools.cache
+def project_includes(path: pathlib.Path) -> tuple[pathlib.Path, ...]:
+    names = re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE)
+    candidates = [ROOT / "core" / name for name in names] + [path.parent / name for name in names]
+    return tuple(candidate for candidate in candidates if candidate.is_file())
+
+
+def with_headers(source: pathlib.Path) -> list[pathlib.Path]:
+    found, todo = set(), [source]
+    while todo:
+        path = todo.pop()
+        if path not in found:
+            found.add(path)
+            todo.extend(project_includes(path))
+    return sorted(found)
+
+
+def fingerprint(source: pathlib.Path, command: str) -> str:
+    digest = hashlib.sha256(command.encode())
+    for path in [ROOT / ".clang-tidy", *with_headers(source)]:
+        digest.update(f"{path}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def check(source: pathlib.Path, build: pathlib.Path) -> bool:
+    run = subprocess.run(
+        [TIDY, "--quiet", "-p", str(build), str(source)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # only "N warnings generated"
+        text=True,
+        check=False,
+    )
+    if run.returncode != 0 or run.stdout.strip():
+        print(f"---- {source.relative_to(ROOT)}\n{run.stdout}", flush=True)
+        return False
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    clean = ROOT / "build" / "tidy"
+    clean.mkdir(parents=True, exist_ok=True)
+    work = {}
+    for entry in json.loads((options.build / "compile_commands.json").read_text()):
+        source = pathlib.Path(entry["file"])
+        if not source.name.endswith(("_test.cc", "_bench.cc")) and "testing" not in source.parts:
+            stamp = clean / fingerprint(source, entry["command"])
+            if not stamp.exists():
+                work[source] = stamp
+
+    def check_one(source: pathlib.Path) -> bool:
+        well = check(source, options.build)
+        if well:
+            work[source].touch()
+        return well
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        outcomes = list(pool.map(check_one, work))
+    print(f"{len(work)} sources looked at, {outcomes.count(False)} with findings")
+    return 0 if all(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

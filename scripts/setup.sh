@@ -1,0 +1,39 @@
+#!/bin/bash
+# Installs the Debian packages that are missing and makes .venv. Safe to run again: with
+# everything in place it takes a fraction of a second and touches nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+is_there() {
+  # A Python that did not come from Debian brings its own venv.
+  if [ "$1" = python3-venv ]; then
+    python3 -c 'import ensurepip, venv' 2>/dev/null
+  else
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+  fi
+}
+
+missing=()
+for package in $(grep -v '^#' scripts/debian-packages.txt); do
+  is_there "$package" || missing+=("$package")
+done
+
+if [ "${#missing[@]}" -gt 0 ]; then
+  install="apt-get install -y --no-install-recommends ${missing[*]}"
+  if [ "$(id -u)" = 0 ]; then
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q
+    $install
+  else
+    echo "Debian packages are missing. Run this, then try again:"
+    echo "  sudo $install"
+    exit 1
+  fi >&2
+fi
+
+# The copy inside says which requirements this environment was made from.
+if ! cmp -s scripts/requirements.txt .venv/requirements.txt; then
+  python3 -m venv --clear .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
+  cp scripts/requirements.txt .venv/requirements.txt
+fi
