@@ -1,0 +1,58 @@
+// A Transport that fails on purpose, around any other: a rank dies, a message is lost, or a call is
+// late, at an exact step. A test counts the steps of a run without faults and then fails each one.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace hvd {
+
+struct Fault {
+  enum class Kind {
+    kDie,    // the rank is gone: its calls return kAborted, others get kPeerLost naming it
+    kDrop,   // if the step is a send, its bytes vanish and the receiver runs into its deadline
+    kDelay,  // the step starts late by `delay`
+  };
+
+  int rank = 0;
+  size_t step = 0;  // the how-manieth call of send, recv, recv_pieces or flush on that rank, from 0
+  Kind kind = Kind::kDie;
+  std::chrono::milliseconds delay{0};
+};
+
+class FaultyTransport final : public Transport {
+ public:
+  // Faults of other ranks are ignored, so that all ranks can be given the same plan.
+  FaultyTransport(std::unique_ptr<Transport> inner, const std::vector<Fault>& plan);
+
+  Status send(int to, ConstBytes out, Deadline deadline) override;
+  Status recv(int from, Bytes in, Deadline deadline) override;
+  Status recv_pieces(int from, size_t size, size_t unit, Consume consume,
+                     Deadline deadline) override;
+  Status flush(Deadline deadline) override;
+  Arena* arena() override { return inner_->arena(); }
+  void abort(const Status& reason) override { inner_->abort(reason); }
+
+  // Calls begun so far. Safe from any thread.
+  size_t steps() const { return steps_.load(std::memory_order_relaxed); }
+  // Bytes that kDrop swallowed: none if its step was no send, or an empty one.
+  size_t dropped_bytes() const { return dropped_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  // Counts one call and dies or waits if the plan says so; `drop`, unless null, tells a send to
+  // swallow its bytes.
+  Status step(bool* drop);
+
+  const std::unique_ptr<Transport> inner_;
+  std::vector<Fault> plan_;
+  bool dead_ = false;
+  std::atomic<size_t> steps_{0};
+  std::atomic<size_t> dropped_bytes_{0};
+};
+
+}  // namespace hvd

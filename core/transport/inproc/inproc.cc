@@ -1,0 +1,170 @@
+#include "transport/inproc/inproc.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace hvd {
+namespace {
+
+constexpr size_t kPieceBytes = 64 << 10;  // stays in the cache between the copy and its consumer
+
+Topology one_rank_per_host(int size) {
+  std::vector<int> host_of(size);
+  std::iota(host_of.begin(), host_of.end(), 0);
+  return Topology(host_of);
+}
+
+}  // namespace
+
+Status InprocChannel::push(ConstBytes out) {
+  MutexLock lock(mutex_);
+  HVD_TRY(closed_);
+  if (out.empty()) return Status::ok();
+  pending_.push_back(out);
+  available_ += out.size();
+  changed_.notify_all();
+  return Status::ok();
+}
+
+Result<size_t> InprocChannel::take(Bytes in, size_t least, size_t unit, Deadline deadline) {
+  MutexLock lock(mutex_);
+  while (closed_.is_ok() && available_ < least) {
+    if (!changed_.wait(mutex_, deadline) && closed_.is_ok() && available_ < least) {
+      return timeout_error(fmt::format("{} of {} bytes arrived in time", available_, least));
+    }
+  }
+  HVD_TRY(closed_);
+  const size_t size = round_down(std::min(in.size(), available_), unit);
+  for (size_t done = 0; done < size;) {
+    ConstBytes& front = pending_.front();
+    const size_t step = std::min(front.size(), size - done);
+    std::memcpy(in.data() + done, front.data(), step);
+    done += step;
+    front = front.subspan(step);
+    if (front.empty()) pending_.pop_front();
+  }
+  available_ -= size;
+  changed_.notify_all();
+  return size;
+}
+
+Status InprocChannel::drain(Deadline deadline) {
+  MutexLock lock(mutex_);
+  while (closed_.is_ok() && available_ > 0) {
+    if (!changed_.wait(mutex_, deadline) && closed_.is_ok() && available_ > 0) {
+      return timeout_error(fmt::format("{} bytes were not taken in time", available_));
+    }
+  }
+  return undelivered_ ? closed_ : Status::ok();
+}
+
+void InprocChannel::close(const Status& reason) {
+  MutexLock lock(mutex_);
+  if (!closed_.is_ok()) return;
+  closed_ = reason;
+  undelivered_ = available_ > 0;
+  pending_.clear();
+  available_ = 0;
+  changed_.notify_all();
+}
+
+class InprocTransport final : public Transport {
+ public:
+  InprocTransport(InprocHub& hub, int rank) : Transport(rank, hub.topology_), hub_(hub) {}
+
+  ~InprocTransport() override {
+    const Status left = peer_lost(rank(), "closed its transport");
+    for (int peer = 0; peer < size(); ++peer) {
+      hub_.channel(rank(), peer).close(left);
+      hub_.channel(peer, rank()).close(left);
+    }
+  }
+
+  Status send(int to, ConstBytes out, Deadline /*deadline*/) override {
+    HVD_CHECK(to != rank() && to >= 0 && to < size());
+    return checked("send to", to, hub_.channel(rank(), to).push(out));
+  }
+
+  Status recv(int from, Bytes in, Deadline deadline) override {
+    HVD_CHECK(from != rank() && from >= 0 && from < size());
+    while (!in.empty()) {
+      const auto taken = hub_.channel(from, rank()).take(in, /*least=*/1, /*unit=*/1, deadline);
+      if (!taken.is_ok()) return checked("recv from", from, taken.status());
+      in = in.subspan(*taken);
+    }
+    return hub_.health_[rank()].status();
+  }
+
+  Status recv_pieces(int from, size_t size, size_t unit, Consume consume,
+                     Deadline deadline) override {
+    HVD_CHECK(from != rank() && from >= 0 && from < this->size());
+    HVD_CHECK(unit > 0 && unit <= 64 && size % unit == 0);
+    while (size > 0) {
+      const Bytes room = Bytes(piece_).first(std::min(size, piece_.size()));
+      const auto taken = hub_.channel(from, rank()).take(room, unit, unit, deadline);
+      if (!taken.is_ok()) return checked("recv from", from, taken.status());
+      const Status consumed = consume(room.first(*taken));
+      if (!consumed.is_ok()) return checked("consumer of bytes from", from, consumed);
+      size -= *taken;
+    }
+    return hub_.health_[rank()].status();
+  }
+
+  Status flush(Deadline deadline) override {
+    for (int to = 0; to < size(); ++to) {
+      if (to == rank()) continue;
+      HVD_TRY(checked("flush to", to, hub_.channel(rank(), to).drain(deadline)));
+    }
+    return hub_.health_[rank()].status();
+  }
+
+  void abort(const Status& reason) override {
+    const Status elsewhere =
+        reason.code() == StatusCode::kPeerLost
+            ? reason
+            : aborted(fmt::format("rank {} aborted: {}", rank(), reason.message()));
+    (void)hub_.end(rank(), aborted(reason.message()), elsewhere);
+  }
+
+ private:
+  // Passes success on; a failure ends the communicator on every rank.
+  Status checked(std::string_view what, int peer, const Status& status) {
+    if (status.is_ok()) return status;
+    const Status elsewhere = status.code() == StatusCode::kPeerLost
+                                 ? status
+                                 : aborted(fmt::format("rank {} gave up: {} rank {}: {}", rank(),
+                                                       what, peer, status.message()));
+    return hub_.end(rank(), status.with_context(fmt::format("{} rank {}", what, peer)), elsewhere);
+  }
+
+  InprocHub& hub_;
+  alignas(64) std::array<std::byte, kPieceBytes> piece_;
+};
+
+InprocHub::InprocHub(Topology topology)
+    : topology_(std::move(topology)), health_(topology_.size()) {
+  for (int i = 0; i < size() * size(); ++i) channels_.push_back(std::make_unique<InprocChannel>());
+}
+
+InprocHub::InprocHub(int size) : InprocHub(one_rank_per_host(size)) {}
+
+std::unique_ptr<Transport> InprocHub::transport(int rank) {
+  HVD_CHECK(rank >= 0 && rank < size());
+  return std::make_unique<InprocTransport>(*this, rank);
+}
+
+Status InprocHub::end(int rank, const Status& here, const Status& elsewhere) {
+  MutexLock lock(ending_);
+  for (int other = 0; other < size(); ++other) {
+    health_[other].fail(other == rank ? here : elsewhere);
+  }
+  for (auto& channel : channels_) channel->close(elsewhere);
+  return health_[rank].status();
+}
+
+}  // namespace hvd

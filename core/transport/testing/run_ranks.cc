@@ -1,0 +1,129 @@
+#include "transport/testing/run_ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <utility>
+
+#include "base/thread.h"
+#include "transport/inproc/inproc.h"
+
+namespace hvd::testing {
+namespace {
+
+// Makes the transport of one rank. Called once per rank, on the rank's own thread, so that it may
+// wait for the others.
+using Connect = std::function<Result<std::unique_ptr<Transport>>(int rank)>;
+
+Connect inproc_world(Topology topology) {
+  auto hub = std::make_shared<InprocHub>(std::move(topology));
+  return [hub](int rank) -> Result<std::unique_ptr<Transport>> { return hub->transport(rank); };
+}
+
+Connect inproc(int n) {
+  std::vector<int> host_of;
+  for (int rank = 0; rank < n; ++rank) host_of.push_back(rank);
+  return inproc_world(Topology(host_of));
+}
+
+// Ranks are dealt out unevenly and not in order of their host: 0 1 1 0 2 0 1 1 0 2 …
+Connect inproc_hosts(int n) {
+  constexpr int kDeal[] = {0, 1, 1, 0, 2};
+  std::vector<int> host_of;
+  for (int rank = 0; rank < n; ++rank) host_of.push_back(kDeal[rank % 5]);
+  return inproc_world(Topology(host_of));
+}
+
+struct Kind {
+  TransportKind kind;
+  const char* name;
+  Connect (*make_world)(int n);
+};
+constexpr Kind kKinds[] = {
+    {TransportKind::kInproc, "Inproc", inproc},
+    {TransportKind::kInprocHosts, "InprocHosts", inproc_hosts},
+};
+
+const Kind& find(TransportKind kind) {
+  for (const Kind& known : kKinds) {
+    if (known.kind == kind) return known;
+  }
+  check_failed(__FILE__, __LINE__, "transport kind without a row in kKinds");
+}
+
+// `ranks` receives the transports: they live until every body has returned.
+std::vector<Status> run(const Connect& connect, std::vector<std::unique_ptr<Transport>>& ranks,
+                        const std::function<Status(Transport&)>& body) {
+  std::vector<Status> outcomes(ranks.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    threads.push_back(start_thread("rank " + std::to_string(rank), [&, rank] {
+      auto connected = connect(static_cast<int>(rank));
+      if (!connected.is_ok()) {
+        outcomes[rank] = connected.status().with_context("connect");
+        return;
+      }
+      ranks[rank] = std::move(connected).value();
+      outcomes[rank] = body(*ranks[rank]);
+      if (!outcomes[rank].is_ok()) ranks[rank]->abort(outcomes[rank]);
+    }));
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+}  // namespace
+
+const std::vector<TransportKind>& all_transport_kinds() {
+  static const std::vector<TransportKind> kinds = [] {
+    std::vector<TransportKind> all;
+    for (const Kind& known : kKinds) all.push_back(known.kind);
+    return all;
+  }();
+  return kinds;
+}
+
+std::string to_string(TransportKind kind) { return find(kind).name; }
+
+std::vector<Status> outcomes_of_ranks(TransportKind kind, int n,
+                                      const std::function<Status(Transport&)>& body) {
+  const Connect connect = find(kind).make_world(n);
+  std::vector<std::unique_ptr<Transport>> ranks(n);
+  return run(connect, ranks, body);
+}
+
+FaultyRun run_ranks_with_faults(TransportKind kind, int n, const std::vector<Fault>& plan,
+                                const std::function<Status(Transport&)>& body) {
+  const Connect connect = find(kind).make_world(n);
+  std::vector<FaultyTransport*> faulty(n);
+  std::vector<std::unique_ptr<Transport>> ranks(n);
+  const Connect connect_faulty = [&](int rank) -> Result<std::unique_ptr<Transport>> {
+    HVD_TRY_ASSIGN(std::unique_ptr<Transport> inner, connect(rank));
+    auto outer = std::make_unique<FaultyTransport>(std::move(inner), plan);
+    faulty[rank] = outer.get();
+    return std::unique_ptr<Transport>(std::move(outer));
+  };
+  FaultyRun result;
+  result.outcomes = run(connect_faulty, ranks, body);
+  for (const FaultyTransport* rank : faulty) {
+    result.steps.push_back(rank == nullptr ? 0 : rank->steps());
+    result.dropped_bytes.push_back(rank == nullptr ? 0 : rank->dropped_bytes());
+  }
+  return result;
+}
+
+void expect_ranks_succeed(TransportKind kind, int n,
+                          const std::function<Status(Transport&)>& body) {
+  const std::vector<Status> outcomes = outcomes_of_ranks(kind, n, body);
+  for (int rank = 0; rank < n; ++rank) {
+    EXPECT_TRUE(outcomes[rank].is_ok()) << "rank " << rank << " of " << n << " over "
+                                        << to_string(kind) << ": " << outcomes[rank].to_string();
+  }
+}
+
+Status assertions_so_far() {
+  if (!::testing::Test::HasFatalFailure()) return Status::ok();
+  return aborted("an assertion of the test failed");
+}
+
+}  // namespace hvd::testing

@@ -1,0 +1,58 @@
+// Runs n ranks as threads of a test, over any transport. Tests that take a TransportKind run over
+// every way to move bytes; a new way is one more kind and one function in run_ranks.cc.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/faults.h"
+#include "transport/transport.h"
+
+namespace hvd::testing {
+
+enum class TransportKind {
+  kInproc,       // every rank on a host of its own
+  kInprocHosts,  // the same, but told that ranks share two or three hosts, unevenly
+};
+
+const std::vector<TransportKind>& all_transport_kinds();
+// "Inproc" for kInproc, fit for the name of a test.
+std::string to_string(TransportKind kind);
+
+// Calls `body` for each rank on a thread of its own and returns what each returned, by rank. All
+// transports live until the last body has returned. A rank that fails aborts the others.
+std::vector<Status> outcomes_of_ranks(TransportKind kind, int n,
+                                      const std::function<Status(Transport&)>& body);
+
+// As above, with each rank behind a FaultyTransport that follows `plan`.
+struct FaultyRun {
+  std::vector<Status> outcomes;       // by rank
+  std::vector<size_t> steps;          // by rank: the steps that faults can name
+  std::vector<size_t> dropped_bytes;  // by rank
+};
+FaultyRun run_ranks_with_faults(TransportKind kind, int n, const std::vector<Fault>& plan,
+                                const std::function<Status(Transport&)>& body);
+
+// Every rank is expected to succeed: `body` either returns a Status or asserts for itself. Ranks
+// that fail are reported with their numbers.
+void expect_ranks_succeed(TransportKind kind, int n, const std::function<Status(Transport&)>& body);
+// Ok, or an abort when an ASSERT of the running test has failed, so that other ranks do not wait.
+Status assertions_so_far();
+
+template <typename Body>
+void run_ranks(TransportKind kind, int n, Body body) {
+  expect_ranks_succeed(kind, n, [&body](Transport& net) -> Status {
+    if constexpr (std::is_void_v<std::invoke_result_t<Body&, Transport&>>) {
+      body(net);
+      return assertions_so_far();
+    } else {
+      return body(net);
+    }
+  });
+}
+
+}  // namespace hvd::testing
