@@ -1,0 +1,217 @@
+#include "transport/shm/arena.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+
+#include "transport/shm/lifeline.h"
+
+namespace hvd {
+
+// The first failure that a rank of the host has seen, for those that cannot see it themselves.
+struct alignas(64) PublishedFailure {
+  enum : uint32_t { kNone = 0, kBeingWritten = 1, kComplete = 2 };
+  std::atomic<uint32_t> state;
+  int32_t lost_rank;
+  int32_t code;
+  char text[500];
+};
+
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr int kPollsBetweenChecks = 64;
+
+struct Offsets {
+  size_t mark_lines;
+  size_t lifelines;
+  size_t slots;
+  size_t end;
+};
+
+Offsets offsets_for(int ranks) {
+  const auto count = static_cast<size_t>(ranks);
+  Offsets at{};
+  at.mark_lines = sizeof(PublishedFailure);
+  at.lifelines = at.mark_lines + count * 64;
+  at.slots = round_up(at.lifelines + count * sizeof(Lifeline), kPage);
+  at.end = at.slots + count * Arena::kSlots * Arena::slot_bytes_for(ranks);
+  return at;
+}
+
+template <typename T>
+T* at_offset(Bytes memory, size_t offset) {
+  return reinterpret_cast<T*>(memory.data() + offset);
+}
+
+}  // namespace
+
+// 256 KiB is the best chunk for two and for four ranks; from 17 ranks on the slots shrink so that
+// an arena stays around 20 MiB, which takes 20 ms to populate.
+size_t Arena::slot_bytes_for(int ranks) {
+  constexpr size_t kMost = 256 * 1024;
+  constexpr size_t kLeast = 32 * 1024;
+  return std::clamp(round_up(16 * kMost / static_cast<size_t>(ranks), kPage), kLeast, kMost);
+}
+
+size_t Arena::bytes_needed(int ranks) { return offsets_for(ranks).end; }
+
+Arena::Arena(Bytes memory, int rank, std::vector<int> names, LifelineKeeper& keeper, Health& health)
+    : rank_(rank),
+      names_(std::move(names)),
+      slot_bytes_(slot_bytes_for(size())),
+      policy_(WaitPolicy::for_ranks_on_host(size())),
+      failure_(at_offset<PublishedFailure>(memory, 0)),
+      mark_lines_(at_offset<MarkLine>(memory, offsets_for(size()).mark_lines)),
+      lifelines_(at_offset<Lifeline>(memory, offsets_for(size()).lifelines)),
+      slots_(at_offset<std::byte>(memory, offsets_for(size()).slots)),
+      keeper_(keeper),
+      health_(health) {
+  HVD_CHECK(memory.size() >= bytes_needed(size()));
+  static_assert(sizeof(MarkLine) == 64);
+  keeper_.hold(lifelines_[rank_]);
+}
+
+Arena::~Arena() { keeper_.release(lifelines_[rank_]); }
+
+Status Arena::open(Deadline deadline) {
+  const size_t mine = kSlots * slot_bytes_;
+  Segment::populate(Bytes(slot(rank_, 0), mine));
+  const uint64_t turn = begin_turns(1);
+  raise(Mark::kFilled, turn);
+  HVD_TRY(wait_all(Mark::kFilled, turn, deadline));
+  // Pages that exist already: mapping them here costs a seventh of making them.
+  Segment::populate(Bytes(slots_, mine * static_cast<size_t>(size())));
+  return Status::ok();
+}
+
+Status Arena::wait_all(Mark mark, uint64_t turn, Deadline deadline) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank_) HVD_TRY(wait(peer, mark, turn, deadline));
+  }
+  if (mark == Mark::kFilled) all_filled_ = std::max(all_filled_, turn);
+  return Status::ok();
+}
+
+Status Arena::wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline) {
+  SharedWord& awaited = word(peer, mark);
+  Backoff backoff(policy_);
+  for (int polls = 1;; ++polls) {
+    const uint64_t seen = awaited.load();
+    if (seen >= turn) return Status::ok();
+    if (polls % kPollsBetweenChecks == 0) HVD_TRY(check_peer(peer));
+    if (!backoff.pause()) continue;
+    HVD_TRY(check());
+    if (deadline.expired()) {
+      // It may have come just before it died, or just now: what counts is the mark.
+      if (awaited.load() >= turn) return Status::ok();
+      return fail(timeout_error(fmt::format(
+          "rank {} waited in vain for rank {} on the same host; it is alive but has not taken part",
+          names_[rank_], names_[peer])));
+    }
+    awaited.sleep(seen, std::min<std::chrono::microseconds>(
+                            kLongestSleep, std::chrono::duration_cast<std::chrono::microseconds>(
+                                               deadline.remaining())));
+  }
+}
+
+Status Arena::check_peer(int peer) {
+  if (health_.failed()) return fail(health_.status());
+  const auto state = failure_->state.load(std::memory_order_acquire);
+  if (state == PublishedFailure::kComplete) {
+    const std::string text(failure_->text, strnlen(failure_->text, sizeof(failure_->text)));
+    const auto code = static_cast<StatusCode>(failure_->code);
+    return fail(code == StatusCode::kPeerLost && failure_->lost_rank >= 0
+                    ? peer_lost(failure_->lost_rank, text)
+                    : Status(code, text));
+  }
+  switch (lifelines_[peer].state()) {
+    case Lifeline::State::kDied: return fail(peer_lost(names_[peer], "its process died"));
+    case Lifeline::State::kLeft: return fail(peer_lost(names_[peer], "it left the job"));
+    case Lifeline::State::kNotHeld:
+    case Lifeline::State::kAlive: break;
+  }
+  return Status::ok();
+}
+
+Status Arena::check() {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank_) HVD_TRY(check_peer(peer));
+  }
+  return Status::ok();
+}
+
+Status Arena::fail(const Status& failure) {
+  publish_failure(failure);
+  health_.fail(failure);
+  return health_.status();
+}
+
+void Arena::publish_failure(const Status& failure) {
+  uint32_t none = PublishedFailure::kNone;
+  if (!failure_->state.compare_exchange_strong(none, PublishedFailure::kBeingWritten)) return;
+  // peer_lost() puts "rank N: " before the text; it is put there again when read.
+  std::string text = failure.message();
+  const std::string prefix = fmt::format("rank {}: ", failure.lost_rank());
+  if (failure.lost_rank() >= 0 && text.starts_with(prefix)) text.erase(0, prefix.size());
+  failure_->lost_rank = failure.lost_rank();
+  failure_->code = static_cast<int32_t>(failure.code());
+  text.copy(failure_->text, sizeof(failure_->text) - 1);
+  failure_->state.store(PublishedFailure::kComplete, std::memory_order_release);
+}
+
+Result<std::unique_ptr<SharedBuffer>> Arena::make_buffer(size_t bytes, SegmentKind kind,
+                                                         Deadline deadline) {
+  // Rank 0 creates and writes the descriptor into its slot; the others attach and write "ok" or
+  // their error into theirs; then everybody reads everybody's answer.
+  const auto put = [this](uint64_t turn, const std::string& text) {
+    std::byte* to = slot(rank_, turn);
+    const size_t length = std::min(text.size(), slot_bytes_ - 1);
+    std::memcpy(to, text.data(), length);
+    to[length] = std::byte{0};
+    raise(Mark::kFilled, turn);
+  };
+  const auto text_of = [this](int peer, uint64_t turn) {
+    const char* text = reinterpret_cast<const char*>(slot(peer, turn));
+    return std::string(text, strnlen(text, slot_bytes_));
+  };
+  const size_t part = round_up(bytes, kPage);
+  const uint64_t announce = begin_turns(2);
+  const uint64_t answer = announce + 1;
+
+  Result<std::unique_ptr<Segment>> segment = unavailable("not attached");
+  HVD_TRY(claim(announce, deadline));
+  if (rank_ == 0) {
+    segment = Segment::create(kind, part * static_cast<size_t>(size()));
+    put(announce, segment.is_ok() ? (*segment)->descriptor() : "");
+  } else {
+    put(announce, "");
+  }
+  HVD_TRY(wait_all(Mark::kFilled, announce, deadline));
+  if (rank_ != 0) {
+    const std::string descriptor = text_of(0, announce);
+    segment = descriptor.empty() ? Result<std::unique_ptr<Segment>>(unavailable("not created"))
+                                 : Segment::attach(descriptor);
+  }
+  if (segment.is_ok()) Segment::populate((*segment)->memory().subspan(part * rank_, part));
+  put(answer, segment.is_ok() ? "" : segment.status().message());
+  HVD_TRY(wait_all(Mark::kFilled, answer, deadline));
+  for (int peer = 0; peer < size(); ++peer) {
+    if (const std::string error = text_of(peer, answer); !error.empty()) {
+      return unavailable(
+          fmt::format("shared buffer of {} bytes: rank {}: {}", bytes, names_[peer], error));
+    }
+  }
+  (*segment)->forget_name();
+  Segment::populate((*segment)->memory());
+  std::vector<Bytes> parts;
+  for (size_t peer = 0; peer < names_.size(); ++peer) {
+    parts.push_back((*segment)->memory().subspan(part * peer, bytes));
+  }
+  return std::make_unique<SharedBuffer>(std::move(*segment), rank_, std::move(parts));
+}
+
+}  // namespace hvd

@@ -1,0 +1,149 @@
+// Memory that the ranks of one host share, and the marks by which they hand it to each other.
+//
+// Work goes in turns: turn t is the t-th chunk that the group has ever processed, counted alike on
+// every rank because all ranks run the same collectives in the same order. In each turn a rank has
+// one slot, and the slots of the last kSlots turns exist at once. A rank announces what it has done
+// by raising one of its two marks to t; peers wait for marks. Nothing else synchronises:
+//
+//   kFilled   the rank's slot of turn t holds its input (or stays empty: it has nothing to give),
+//             and it no longer touches any slot of turn t - 3 or earlier
+//   kReduced  the rank has put its share of the results of turn t where its peers read it
+//
+// Every rank raises kFilled in every turn. Therefore a slot may be written again once all ranks
+// have raised kFilled two turns ago, which is what claim() waits for. The pipeline fill(t+1),
+// reduce(t), drain(t-1) has always seen that already, so that claim() costs it one comparison.
+//
+// One caller at a time per rank, as for Transport. A failure is final, as there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/deadline.h"
+#include "base/status.h"
+#include "transport/health.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/shared_word.h"
+#include "transport/waiting.h"
+
+namespace hvd {
+
+struct Lifeline;
+struct PublishedFailure;
+class LifelineKeeper;
+
+enum class Mark { kFilled = 0, kReduced = 1 };
+
+// A buffer that every rank of the host can address: a collective that finds its data here reduces
+// it where it lies, without slots. Fusion buffers are made of these.
+class SharedBuffer {
+ public:
+  SharedBuffer(std::unique_ptr<Segment> segment, int rank, std::vector<Bytes> parts)
+      : segment_(std::move(segment)), rank_(rank), parts_(std::move(parts)) {}
+
+  // This rank's part; all parts have the same size and are 64-byte aligned.
+  Bytes mine() const { return parts_[rank_]; }
+  // The part of the host's `rank`-th rank.
+  Bytes part(int rank) const { return parts_[rank]; }
+
+ private:
+  std::unique_ptr<Segment> segment_;
+  int rank_;
+  std::vector<Bytes> parts_;
+};
+
+class Arena {
+ public:
+  static constexpr int kSlots = 5;
+  static constexpr int kMarks = 2;
+
+  // How much memory an arena for `ranks` takes, and how much of it one slot has.
+  static size_t bytes_needed(int ranks);
+  static size_t slot_bytes_for(int ranks);
+
+  // `memory` is zeroed, shared by all `names.size()` ranks and outlives the arena. `names` are the
+  // ranks in the communicator, for messages. The keeper's thread has to be running. Returns before
+  // the others have come.
+  Arena(Bytes memory, int rank, std::vector<int> names, LifelineKeeper& keeper, Health& health);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // Collective: waits for everybody and makes all slots present in this process's page table.
+  Status open(Deadline deadline);
+
+  // Place among the ranks of this host, which is not the rank in the communicator.
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(names_.size()); }
+  size_t slot_bytes() const { return slot_bytes_; }
+  // 64-byte aligned.
+  std::byte* slot(int rank, uint64_t turn) const {
+    return slots_ + (static_cast<size_t>(rank) * kSlots + turn % kSlots) * slot_bytes_;
+  }
+
+  // Starts `count` more turns and returns the number of the first.
+  uint64_t begin_turns(uint64_t count) {
+    const uint64_t first = next_turn_;
+    next_turn_ += count;
+    return first;
+  }
+
+  // Waits until this rank's slot of `turn` may be written.
+  Status claim(uint64_t turn, Deadline deadline) {
+    if (turn < 2 || all_filled_ >= turn - 2) return Status::ok();
+    return wait_all(Mark::kFilled, turn - 2, deadline);
+  }
+
+  // Announces that this rank has done `mark` for all turns up to `turn`.
+  void raise(Mark mark, uint64_t turn) { word(rank_, mark).raise(turn); }
+  // Waits until `peer` has raised `mark` to `turn`. kPeerLost when a rank dies meanwhile.
+  Status wait(int peer, Mark mark, uint64_t turn, Deadline deadline) {
+    if (word(peer, mark).load() >= turn) return Status::ok();
+    return wait_slowly(peer, mark, turn, deadline);
+  }
+  // Waits for every other rank.
+  Status wait_all(Mark mark, uint64_t turn, Deadline deadline);
+
+  // Collective: every rank calls it with the same size, and all get the buffer or all an error.
+  // Its pages are present in every rank's page table on return.
+  Result<std::unique_ptr<SharedBuffer>> make_buffer(size_t bytes, SegmentKind kind,
+                                                    Deadline deadline);
+
+  // Ok, or the reason why the ranks of this host can no longer work together: looks at Health, at
+  // the failure another rank has published here, and at every peer's lifeline.
+  Status check();
+  // Lets the other ranks of the host know of a failure; the first one is kept.
+  void publish_failure(const Status& failure);
+
+ private:
+  struct alignas(64) MarkLine {
+    SharedWord marks[kMarks];
+  };
+
+  SharedWord& word(int rank, Mark mark) const {
+    return mark_lines_[rank].marks[static_cast<int>(mark)];
+  }
+  Status wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline);
+  Status check_peer(int peer);
+  Status fail(const Status& failure);
+
+  const int rank_;
+  const std::vector<int> names_;
+  const size_t slot_bytes_;
+  const WaitPolicy policy_;
+  // In the shared memory, in this order.
+  PublishedFailure* const failure_;
+  MarkLine* const mark_lines_;
+  Lifeline* const lifelines_;
+  std::byte* const slots_;
+  LifelineKeeper& keeper_;
+  Health& health_;
+  uint64_t next_turn_ = 1;   // marks start at 0, "nothing done yet"
+  uint64_t all_filled_ = 0;  // every rank is known to have raised kFilled to this
+};
+
+}  // namespace hvd

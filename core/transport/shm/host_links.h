@@ -1,0 +1,53 @@
+// Everything that the ranks of one host share for one communicator: an arena for collectives and a
+// pipe for each ordered pair, in one segment of memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/status.h"
+#include "net/store.h"
+#include "transport/health.h"
+#include "transport/shm/arena.h"
+#include "transport/shm/lifeline.h"
+#include "transport/shm/pipe.h"
+#include "transport/shm/segment.h"
+
+namespace hvd {
+
+struct HostLinksOptions {
+  SegmentKind kind = SegmentKind::kMemfd;
+  int local_rank = 0;
+  std::vector<int> names;  // the ranks of this host in the communicator, ascending
+  std::string key;         // of this host and communicator in the store; no other use of it
+};
+
+class HostLinks {
+ public:
+  // Collective over the ranks of the host: the first creates the memory, the others attach. All
+  // succeed, or all get kUnavailable with the reason and nothing is left; other errors are those
+  // of the store. `keeper` and `health` outlive the links.
+  static Result<std::unique_ptr<HostLinks>> join(const HostLinksOptions& options,
+                                                 StoreClient& store, LifelineKeeper& keeper,
+                                                 Health& health, Deadline deadline);
+
+  // The memory is zeroed and large enough, see bytes_needed; every rank of the host has it.
+  HostLinks(std::unique_ptr<Segment> segment, int local_rank, std::vector<int> names,
+            LifelineKeeper& keeper, Health& health);
+  static size_t bytes_needed(int ranks);
+
+  Arena& arena() { return *arena_; }
+  // From and to the host's `local_rank`-th rank, which is not this one.
+  InLink& in(int local_rank) { return *in_[local_rank]; }
+  OutLink& out(int local_rank) { return *out_[local_rank]; }
+
+ private:
+  std::unique_ptr<Segment> segment_;
+  std::unique_ptr<Arena> arena_;
+  std::vector<std::unique_ptr<PipeIn>> in_;
+  std::vector<std::unique_ptr<PipeOut>> out_;
+};
+
+}  // namespace hvd

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "transport/shm/host_links.h"
+
+namespace hvd {
+namespace {
+
+constexpr std::string_view kGood = "ok ";
+constexpr std::string_view kBad = "no ";
+
+std::string text_of(const ByteBuffer& value) {
+  return {reinterpret_cast<const char*>(value.data()), value.size()};
+}
+
+}  // namespace
+
+// Under `key`: what the first rank made; under `key`/<local rank>: how each of the others fared.
+Result<std::unique_ptr<HostLinks>> HostLinks::join(const HostLinksOptions& options,
+                                                   StoreClient& store, LifelineKeeper& keeper,
+                                                   Health& health, Deadline deadline) {
+  const auto ranks = static_cast<int>(options.names.size());
+  Result<std::unique_ptr<Segment>> segment = unavailable("not attached");
+  std::string answer;
+  if (options.local_rank == 0) {
+    segment = Segment::create(options.kind, bytes_needed(ranks));
+    answer = segment.is_ok() ? (*segment)->descriptor() : segment.status().message();
+  } else {
+    HVD_TRY_ASSIGN(const ByteBuffer value, store.wait(options.key + "/0", deadline));
+    const std::string made = text_of(value);
+    if (made.starts_with(kGood)) segment = Segment::attach(made.substr(kGood.size()));
+    if (!segment.is_ok()) answer = segment.status().message();
+  }
+  HVD_TRY(store.set(fmt::format("{}/{}", options.key, options.local_rank),
+                    fmt::format("{}{}", segment.is_ok() ? kGood : kBad, answer)));
+
+  std::vector<std::string> keys;
+  for (int peer = 0; peer < ranks; ++peer) keys.push_back(fmt::format("{}/{}", options.key, peer));
+  HVD_TRY_ASSIGN(const std::vector<ByteBuffer> answers, store.wait_all(keys, deadline));
+  for (int peer = 0; peer < ranks; ++peer) {
+    const std::string text = text_of(answers[peer]);
+    if (!text.starts_with(kGood)) {
+      return unavailable(fmt::format("no shared memory on this host: rank {}: {}",
+                                     options.names[peer], text.substr(kBad.size())));
+    }
+  }
+  (*segment)->forget_name();
+  auto links = std::make_unique<HostLinks>(std::move(*segment), options.local_rank, options.names,
+                                           keeper, health);
+  HVD_TRY(links->arena().open(deadline));
+  return links;
+}
+
+}  // namespace hvd
