@@ -63,11 +63,12 @@ class Acceptor {
   size_t pending() const { return pending_.size(); }
 
  private:
-  class Pending;
+  struct Pending;
   class Complaints;
   Acceptor(Fd listener, const Secret& secret, AcceptorOptions options, Poller& poller,
            uint64_t token_base, OnAccepted on_accepted);
-  void accept_all();
+  void accept_some();
+  void admit(Fd socket);
   void advance(uint32_t id);
   void refuse(uint32_t id, const Status& why);
   void pause_accepting(const Status& why);

@@ -41,7 +41,7 @@ class Channel {
   const Endpoint& peer() const { return peer_; }
 
  private:
-  Status wait_ready(Deadline deadline);
+  Status wait_ready(uint32_t events, Deadline deadline);
 
   const Endpoint peer_;
   std::unique_ptr<Stream> stream_;
