@@ -1,0 +1,35 @@
+// Allreduce: every rank ends with the reduction of all ranks' data, in place. All ranks call with
+// equal sizes and equal reductions; a failure leaves `data` with any content.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/deadline.h"
+#include "base/status.h"
+#include "collectives/reduction.h"
+#include "collectives/scratch.h"
+#include "collectives/select.h"
+#include "transport/transport.h"
+
+namespace hvd {
+
+// Any number of ranks. The first and the last give the same bits for the same values, wherever an
+// element lies; a ring does not.
+Status recursive_doubling_allreduce(Transport& net, Bytes data, const Reduction& reduction,
+                                    Scratch& scratch, Deadline deadline);
+Status ring_allreduce(Transport& net, Bytes data, const Reduction& reduction, Deadline deadline);
+Status halving_doubling_allreduce(Transport& net, Bytes data, const Reduction& reduction,
+                                  Deadline deadline);
+
+// What `algorithm` can be below, for AllreduceSelector.
+std::span<const AllreduceAlgorithm> offered_allreduce_algorithms();
+
+// With one algorithm, which must be possible on this transport. Callers in a hurry keep a selector
+// and come here.
+Status run_allreduce(AllreduceAlgorithm algorithm, Transport& net, Bytes data,
+                     const Reduction& reduction, Scratch& scratch, Deadline deadline);
+
+// With the algorithm that the options name or the model favours.
+Status allreduce(Transport& net, Bytes data, const Reduction& reduction,
+                 const AllreduceOptions& options, Scratch& scratch, Deadline deadline);
+
+}  // namespace hvd

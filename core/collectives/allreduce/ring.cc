@@ -1,0 +1,93 @@
+// Ring allreduce: each rank sends 2(n-1)/n of the buffer however large n is, the least any
+// allreduce can send. The price is 2(n-1) latencies, so select.cc avoids it for small data.
+//
+// Chunks move right and gain one rank's values per hop; when a chunk has been everywhere its last
+// rank finishes it, and it moves right once more round the ring to replace the inputs. A segment
+// is passed on as soon as it is complete, so that all links stay busy without a pause between hops.
+//
+// No scratch, and no wait before memory that was sent is overwritten: what overwrites a segment is
+// its own result, which has passed through the right neighbour.
+#include "collectives/ring.h"
+
+#include "collectives/allreduce/allreduce.h"
+#include "collectives/chunks.h"
+#include "collectives/message_cost.h"
+
+namespace hvd {
+namespace {
+
+// Sends a chunk that becomes ready from front to back, in segments.
+class Forwarding {
+ public:
+  Forwarding(Transport& net, int to, Bytes chunk) : net_(net), to_(to), chunk_(chunk) {}
+
+  size_t ready() const { return ready_; }
+
+  Status advance(size_t bytes, Deadline deadline) {
+    ready_ += bytes;
+    while (ready_ - sent_ >= kSegmentBytes || (ready_ == chunk_.size() && sent_ < ready_)) {
+      const Bytes segment = chunk_.subspan(sent_, std::min(kSegmentBytes, ready_ - sent_));
+      HVD_TRY(net_.send(to_, segment, deadline));
+      sent_ += segment.size();
+    }
+    return Status::ok();
+  }
+
+ private:
+  Transport& net_;
+  const int to_;
+  const Bytes chunk_;
+  size_t ready_ = 0;
+  size_t sent_ = 0;
+};
+
+Status reduce_scatter(Transport& net, const Ring& ring, const Chunks& chunks, Bytes data,
+                      const Reduction& reduction, Deadline deadline) {
+  const Bytes own = chunks.of(data, ring.at(0));
+  HVD_TRY(Forwarding(net, ring.at(1), own).advance(own.size(), deadline));
+  for (int hop = 1; hop < net.size(); ++hop) {
+    const Bytes chunk = chunks.of(data, ring.at(-hop));
+    const bool complete = hop == net.size() - 1;
+    Forwarding forwarding(net, ring.at(1), chunk);
+    const auto add = [&](ConstBytes piece) {
+      const Bytes sum = chunk.subspan(forwarding.ready(), piece.size());
+      reduction.combine(sum, piece);
+      if (complete) reduction.finish(sum);
+      return forwarding.advance(piece.size(), deadline);
+    };
+    HVD_TRY(net.recv_pieces(ring.at(-1), chunk.size(), reduction.element_size(), add, deadline));
+  }
+  return Status::ok();
+}
+
+Status allgather(Transport& net, const Ring& ring, const Chunks& chunks, Bytes data,
+                 Deadline deadline) {
+  for (int hop = 0; hop < net.size() - 1; ++hop) {
+    const Bytes chunk = chunks.of(data, ring.at(-hop));
+    const bool everywhere = hop == net.size() - 2;
+    for (size_t done = 0; done < chunk.size();) {
+      const Bytes segment = chunk.subspan(done, std::min(kSegmentBytes, chunk.size() - done));
+      HVD_TRY(net.recv(ring.at(-1), segment, deadline));
+      if (!everywhere) HVD_TRY(net.send(ring.at(1), segment, deadline));
+      done += segment.size();
+    }
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Status ring_allreduce(Transport& net, Bytes data, const Reduction& reduction, Deadline deadline) {
+  reduction.prepare(data);
+  if (net.size() == 1) {
+    reduction.finish(data);
+    return Status::ok();
+  }
+  const Ring ring(net.topology(), net.rank());
+  const Chunks chunks(data.size(), net.size(), reduction.element_size());
+  HVD_TRY(reduce_scatter(net, ring, chunks, data, reduction, deadline));
+  HVD_TRY(allgather(net, ring, chunks, data, deadline));
+  return net.flush(deadline);
+}
+
+}  // namespace hvd
