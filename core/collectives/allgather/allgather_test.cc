@@ -1,0 +1,96 @@
+#include "collectives/allgather/allgather.h"
+
+#include "collectives/blocks.h"
+#include "collectives/message_cost.h"
+#include "collectives/testing/worlds.h"
+#include "testing/assertions.h"
+
+namespace hvd {
+namespace {
+
+using testing::pattern;
+using testing::run_ranks;
+using testing::soon;
+
+using Algorithm = Status (*)(Transport&, ConstBytes, Bytes, std::span<const size_t>, Scratch&,
+                             Deadline);
+constexpr Algorithm kAlgorithms[] = {bruck_allgather, ring_allgather, two_level_allgather,
+                                     allgather};
+
+HVD_TEST_WORLDS(Allgather, testing::worlds());
+HVD_TEST_WORLDS(AllgatherFailure, testing::worlds_to_break());
+
+// How much each rank has: nothing, the same, all different, nothing but on the last rank.
+std::vector<std::vector<size_t>> layouts(int ranks) {
+  const auto size = static_cast<size_t>(ranks);
+  std::vector<size_t> varied;
+  for (size_t rank = 0; rank < size; ++rank) varied.push_back((rank * 5 + 2) % 7 * 111);
+  std::vector<size_t> lopsided(size - 1, 0);
+  lopsided.push_back(2 * kSegmentBytes + 5);
+  return {std::vector<size_t>(size, 0), std::vector<size_t>(size, 1),
+          std::vector<size_t>(size, 1000), varied, lopsided};
+}
+
+std::vector<std::byte> concatenation(const std::vector<size_t>& bytes_of) {
+  std::vector<std::byte> all;
+  for (size_t rank = 0; rank < bytes_of.size(); ++rank) {
+    const auto block = pattern(bytes_of[rank], static_cast<int>(rank));
+    all.insert(all.end(), block.begin(), block.end());
+  }
+  return all;
+}
+
+TEST_P(Allgather, EveryRankGetsAllBlocksInRankOrder) {
+  const auto [kind, ranks] = GetParam();
+  run_ranks(kind, ranks, [](Transport& net) -> Status {
+    Scratch scratch;
+    for (const Algorithm algorithm : kAlgorithms) {
+      for (const auto& bytes_of : layouts(net.size())) {
+        const auto expected = concatenation(bytes_of);
+        const auto mine = pattern(bytes_of[net.rank()], net.rank());
+        std::vector<std::byte> out(expected.size());
+        HVD_TRY(algorithm(net, mine, out, bytes_of, scratch, soon()));
+        EXPECT_TRUE(out == expected);
+
+        std::vector<std::byte> in_place(expected.size());
+        const Bytes place = Blocks(bytes_of).of(Bytes(in_place), net.rank());
+        copy_bytes(place, mine);
+        HVD_TRY(algorithm(net, place, in_place, bytes_of, scratch, soon()));
+        EXPECT_TRUE(in_place == expected);
+      }
+    }
+    return Status::ok();
+  });
+}
+
+TEST_P(AllgatherFailure, ADeathAtAnyStepIsKnownToAll) {
+  for (const Algorithm algorithm : {bruck_allgather, ring_allgather, two_level_allgather}) {
+    testing::expect_every_death_is_known(GetParam(), [algorithm](Transport& net) {
+      Scratch scratch;
+      const auto bytes_of = layouts(net.size())[3];
+      const auto mine = pattern(bytes_of[net.rank()], net.rank());
+      std::vector<std::byte> out(concatenation(bytes_of).size());
+      return algorithm(net, mine, out, bytes_of, scratch, soon());
+    });
+  }
+}
+
+TEST(AllgatherChoice, TakesFewRoundsForSmallAndFewBytesForLargeOrLopsidedData) {
+  const Topology flat = Topology::one_host(8);
+  const auto choose = [](std::vector<size_t> bytes_of, const Topology& topology) {
+    return choose_allgather(bytes_of, topology);
+  };
+  EXPECT_EQ(choose(std::vector<size_t>(8, 100), flat), AllgatherAlgorithm::kBruck);
+  EXPECT_EQ(choose(std::vector<size_t>(8, 1 << 20), flat), AllgatherAlgorithm::kRing);
+  std::vector<size_t> lopsided(8, 0);
+  lopsided[3] = 8 << 20;
+  EXPECT_EQ(choose(lopsided, flat), AllgatherAlgorithm::kRing);
+  // Two ranks need one round either way, and the ring does not copy.
+  EXPECT_EQ(choose({4, 4}, Topology::one_host(2)), AllgatherAlgorithm::kRing);
+  const Topology hosts({0, 0, 0, 0, 1, 1, 1, 1});
+  EXPECT_EQ(choose(std::vector<size_t>(8, 100), hosts), AllgatherAlgorithm::kTwoLevel);
+  EXPECT_EQ(choose(std::vector<size_t>(8, 1 << 20), hosts), AllgatherAlgorithm::kRing);
+}
+
+}  // namespace
+}  // namespace hvd

@@ -1,0 +1,37 @@
+#include <algorithm>
+
+#include "collectives/allgather/allgather.h"
+#include "collectives/blocks.h"
+
+namespace hvd {
+
+// In `held` the blocks stand in the order rank(), rank() + 1, … round to rank() - 1. A rank that
+// holds the first `have` of them gets the next ones from the rank `have` to its right, where they
+// are the first, and gives its own first ones to the rank `have` to its left.
+Status bruck_allgather(Transport& net, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
+                       Scratch& scratch, Deadline deadline) {
+  const int size = net.size();
+  const int rank = net.rank();
+  const Blocks blocks(bytes_of);
+  HVD_CHECK(mine.size() == blocks.bytes(rank) && out.size() == blocks.total());
+
+  const Bytes held = scratch.get(blocks.total());
+  // Where the block of rank() + k starts in `held`.
+  const auto start = [&](int k) {
+    return rank + k <= size ? blocks.offset(rank + k) - blocks.offset(rank)
+                            : blocks.total() - blocks.offset(rank) + blocks.offset(rank + k - size);
+  };
+  copy_bytes(held.first(mine.size()), mine);
+  for (int have = 1; have < size; have *= 2) {
+    const int count = std::min(have, size - have);
+    const Bytes arriving = held.subspan(start(have), start(have + count) - start(have));
+    HVD_TRY(net.send((rank - have + size) % size, held.first(start(count)), deadline));
+    HVD_TRY(net.recv((rank + have) % size, arriving, deadline));
+  }
+  const size_t wrap = blocks.total() - blocks.offset(rank);  // rank 0's block starts here
+  copy_bytes(out.subspan(blocks.offset(rank)), held.first(wrap));
+  copy_bytes(out.first(blocks.offset(rank)), held.subspan(wrap));
+  return net.flush(deadline);
+}
+
+}  // namespace hvd

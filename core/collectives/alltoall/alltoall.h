@@ -1,0 +1,25 @@
+// Alltoall: every rank has something for every rank. `in` is what this rank sends, side by side in
+// rank order with send_bytes[r] for rank r; `out` is what it gets, with recv_bytes[r] from rank r.
+// What rank a sends to b is what b expects from a. `in` and `out` are apart.
+#pragma once
+
+#include <span>
+
+#include "base/bytes.h"
+#include "base/deadline.h"
+#include "base/status.h"
+#include "transport/transport.h"
+
+namespace hvd {
+
+// n - 1 steps; in step k each rank sends to the one k to its right and receives from the one k to
+// its left, so that no rank is the target of two at once. Everything goes straight into place.
+Status pairwise_alltoall(Transport& net, ConstBytes in, std::span<const size_t> send_bytes,
+                         Bytes out, std::span<const size_t> recv_bytes, Deadline deadline);
+
+inline Status alltoall(Transport& net, ConstBytes in, std::span<const size_t> send_bytes, Bytes out,
+                       std::span<const size_t> recv_bytes, Deadline deadline) {
+  return pairwise_alltoall(net, in, send_bytes, out, recv_bytes, deadline);
+}
+
+}  // namespace hvd

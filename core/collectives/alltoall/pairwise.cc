@@ -1,0 +1,38 @@
+#include "collectives/alltoall/alltoall.h"
+#include "collectives/blocks.h"
+
+namespace hvd {
+namespace {
+
+// How much a rank may send ahead of the step it receives in. Small parts thus all leave at once and
+// cost one latency together, while large ones keep to the steps.
+constexpr size_t kAheadBytes = 256 << 10;
+
+}  // namespace
+
+Status pairwise_alltoall(Transport& net, ConstBytes in, std::span<const size_t> send_bytes,
+                         Bytes out, std::span<const size_t> recv_bytes, Deadline deadline) {
+  const int size = net.size();
+  const int rank = net.rank();
+  const Blocks to_send(send_bytes);
+  const Blocks to_recv(recv_bytes);
+  HVD_CHECK(in.size() == to_send.total() && out.size() == to_recv.total());
+  HVD_CHECK(to_send.bytes(rank) == to_recv.bytes(rank));
+
+  copy_bytes(to_recv.of(out, rank), to_send.of(in, rank));
+  int next = 1;      // the first step whose send has not started
+  size_t ahead = 0;  // bytes of started sends of steps that are still to come
+  for (int step = 1; step < size; ++step) {
+    for (; next < size && (next == step || ahead < kAheadBytes); ++next) {
+      const int to = (rank + next) % size;
+      HVD_TRY(net.send(to, to_send.of(in, to), deadline));
+      ahead += to_send.bytes(to);
+    }
+    ahead -= to_send.bytes((rank + step) % size);
+    const int from = (rank - step + size) % size;
+    HVD_TRY(net.recv(from, to_recv.of(out, from), deadline));
+  }
+  return net.flush(deadline);
+}
+
+}  // namespace hvd

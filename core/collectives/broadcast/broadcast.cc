@@ -1,0 +1,30 @@
+#include "collectives/broadcast/broadcast.h"
+
+#include "collectives/message_cost.h"
+
+namespace hvd {
+
+bool pipelining_pays(size_t bytes, int hops, int rounds) {
+  if (bytes == 0) return false;
+  const size_t segments = (bytes + kSegmentBytes - 1) / kSegmentBytes;
+  return (static_cast<size_t>(hops) - 1 + segments) * message_cost(kSegmentBytes) <
+         static_cast<size_t>(rounds) * message_cost(bytes);
+}
+
+BroadcastAlgorithm choose_broadcast(size_t bytes, const Topology& topology) {
+  if (topology.hosts() > 1 && topology.largest_host() > 1) return BroadcastAlgorithm::kTwoLevel;
+  const int ranks = topology.size();
+  return pipelining_pays(bytes, ranks - 1, doublings(ranks)) ? BroadcastAlgorithm::kPipelined
+                                                             : BroadcastAlgorithm::kBinomial;
+}
+
+Status broadcast(Transport& net, Bytes data, int root, Deadline deadline) {
+  switch (choose_broadcast(data.size(), net.topology())) {
+    case BroadcastAlgorithm::kBinomial: return binomial_broadcast(net, data, root, deadline);
+    case BroadcastAlgorithm::kPipelined: return pipelined_broadcast(net, data, root, deadline);
+    case BroadcastAlgorithm::kTwoLevel: return two_level_broadcast(net, data, root, deadline);
+  }
+  return internal_error("broadcast: no such algorithm");
+}
+
+}  // namespace hvd
