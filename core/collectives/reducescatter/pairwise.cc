@@ -1,0 +1,61 @@
+#include <algorithm>
+
+#include "collectives/blocks.h"
+#include "collectives/reducescatter/reducescatter.h"
+
+namespace hvd {
+namespace {
+
+// What waits to be combined stays in the cache: 1 MiB for all ranks together, in segments that are
+// still large enough to be worth a message.
+size_t segment_bytes(int ranks) {
+  constexpr size_t kAllRanks = 1 << 20;
+  constexpr size_t kLeast = 16 << 10;
+  return round_down(std::max(kAllRanks / static_cast<size_t>(ranks), kLeast), Scratch::kAlignment);
+}
+
+}  // namespace
+
+// In round i the i-th segment of every part goes to its owner. A scale before the reduction is
+// applied by the owner to what it has received: the same product of the same values as if the
+// sender had made it, and nobody needs a scaled copy of the input.
+Status pairwise_reducescatter(Transport& net, ConstBytes in, Bytes out,
+                              std::span<const size_t> bytes_of, const Reduction& reduction,
+                              Scratch& scratch, Deadline deadline) {
+  const int size = net.size();
+  const int rank = net.rank();
+  const Blocks parts(bytes_of);
+  HVD_CHECK(in.size() == parts.total() && out.size() == parts.bytes(rank));
+
+  const ConstBytes own = parts.of(in, rank);
+  const size_t most = std::min(segment_bytes(size),
+                               round_up(std::max<size_t>(parts.largest(), 1), Scratch::kAlignment));
+  const Bytes slots = scratch.get(most * static_cast<size_t>(size));  // one per rank
+  std::vector<const std::byte*> operands(static_cast<size_t>(size));
+  for (size_t done = 0; done < parts.largest(); done += most) {
+    for (int step = 1; step < size; ++step) {
+      const int to = (rank + step) % size;
+      HVD_TRY(net.send(to, segment_at(parts.of(in, to), done, most), deadline));
+    }
+    const Bytes result = segment_at(out, done, most);
+    for (int step = 0; step < size; ++step) {
+      const int from = (rank - step + size) % size;
+      const Bytes slot = slots.subspan(most * static_cast<size_t>(from), result.size());
+      operands[static_cast<size_t>(from)] = slot.data();
+      if (from == rank && !reduction.needs_prepare()) {
+        operands[static_cast<size_t>(from)] = segment_at(own, done, most).data();
+      } else if (from == rank) {
+        copy_bytes(slot, segment_at(own, done, most));
+      } else {
+        HVD_TRY(net.recv(from, slot, deadline));
+      }
+      if (reduction.needs_prepare()) reduction.prepare(slot);
+    }
+    if (result.empty()) continue;
+    reduction.combine_all(result, operands);
+    reduction.finish(result);
+  }
+  return net.flush(deadline);
+}
+
+}  // namespace hvd

@@ -1,0 +1,44 @@
+#include "collectives/reducescatter/reducescatter.h"
+
+#include <algorithm>
+
+#include "collectives/message_cost.h"
+
+namespace hvd {
+
+std::vector<size_t> row_parts(size_t rows, size_t row_bytes, int ranks) {
+  std::vector<size_t> bytes_of;
+  for (int rank = 0; rank < ranks; ++rank) {
+    bytes_of.push_back(rows_of(rows, rank, ranks) * row_bytes);
+  }
+  return bytes_of;
+}
+
+// Pairwise has all its messages under way at once, so it costs one latency where the ring costs
+// n - 1, and each rank sends the same (n - 1)/n of the input. What speaks for the ring is the link
+// of a host with several ranks: pairwise sends over it a part for every pair of a rank inside and
+// a rank outside, the ring only what passes from its last rank to the next host.
+ReducescatterAlgorithm choose_reducescatter(size_t bytes, const Topology& topology,
+                                            bool deterministic) {
+  if (deterministic || topology.hosts() == 1) return ReducescatterAlgorithm::kPairwise;
+  const auto ranks = static_cast<size_t>(topology.size());
+  const auto inside = static_cast<size_t>(topology.largest_host());
+  const size_t part = bytes / ranks;
+  const size_t pairwise = message_cost(part * inside * (ranks - inside));
+  const size_t ring = (ranks - 1) * message_cost(part);
+  return ring < pairwise ? ReducescatterAlgorithm::kRing : ReducescatterAlgorithm::kPairwise;
+}
+
+Status reducescatter(Transport& net, ConstBytes in, Bytes out, std::span<const size_t> bytes_of,
+                     const Reduction& reduction, bool deterministic, Scratch& scratch,
+                     Deadline deadline) {
+  switch (choose_reducescatter(in.size(), net.topology(), deterministic)) {
+    case ReducescatterAlgorithm::kPairwise:
+      return pairwise_reducescatter(net, in, out, bytes_of, reduction, scratch, deadline);
+    case ReducescatterAlgorithm::kRing:
+      return ring_reducescatter(net, in, out, bytes_of, reduction, scratch, deadline);
+  }
+  return internal_error("reducescatter: no such algorithm");
+}
+
+}  // namespace hvd

@@ -1,0 +1,75 @@
+#include "collectives/ring.h"
+
+#include <array>
+
+#include "collectives/blocks.h"
+#include "collectives/message_cost.h"
+#include "collectives/reducescatter/reducescatter.h"
+
+namespace hvd {
+namespace {
+
+// sum = prepared(own) ∘ arriving.
+void add_own(const Reduction& reduction, Bytes sum, ConstBytes own, ConstBytes arriving) {
+  if (reduction.needs_prepare()) {
+    copy_bytes(sum, own);
+    reduction.prepare(sum);
+    reduction.combine(sum, arriving);
+  } else {
+    const std::array<const std::byte*, 2> both{arriving.data(), own.data()};
+    reduction.combine_all(sum, both);
+  }
+}
+
+}  // namespace
+
+// The part of at(-1) sets out here, untouched. From the left come the partial sums of the parts of
+// at(-2), at(-3), … and last of our own. Sums on their way lie in `sums` in the place that the part
+// has in `in`; none is overwritten, because waiting until a neighbour has taken one while that one
+// waits for the next would stop the ring.
+Status ring_reducescatter(Transport& net, ConstBytes in, Bytes out,
+                          std::span<const size_t> bytes_of, const Reduction& reduction,
+                          Scratch& scratch, Deadline deadline) {
+  const Ring ring(net.topology(), net.rank());
+  const int size = net.size();
+  const Blocks parts(bytes_of);
+  HVD_CHECK(in.size() == parts.total() && out.size() == parts.bytes(net.rank()));
+  if (size == 1) {
+    copy_bytes(out, in);
+    reduction.prepare(out);
+    reduction.finish(out);
+    return Status::ok();
+  }
+
+  const Bytes sums = scratch.get(in.size());
+  ConstBytes first = parts.of(in, ring.at(-1));
+  if (reduction.needs_prepare()) {
+    const Bytes scaled = parts.of(sums, ring.at(-1));
+    copy_bytes(scaled, first);
+    reduction.prepare(scaled);
+    first = scaled;
+  }
+  HVD_TRY(net.send(ring.at(1), first, deadline));
+  for (int hop = 2; hop <= size; ++hop) {
+    const bool last = hop == size;
+    const ConstBytes own = parts.of(in, ring.at(-hop));
+    const Bytes sum = last ? out : parts.of(sums, ring.at(-hop));
+    for (size_t done = 0; done < sum.size(); done += kSegmentBytes) {
+      const Bytes segment = segment_at(sum, done, kSegmentBytes);
+      size_t offset = done;
+      const auto consume = [&](ConstBytes piece) {
+        add_own(reduction, sum.subspan(offset, piece.size()), own.subspan(offset, piece.size()),
+                piece);
+        offset += piece.size();
+        return Status::ok();
+      };
+      HVD_TRY(net.recv_pieces(ring.at(-1), segment.size(), reduction.element_size(), consume,
+                              deadline));
+      if (!last) HVD_TRY(net.send(ring.at(1), segment, deadline));
+    }
+  }
+  reduction.finish(out);
+  return net.flush(deadline);
+}
+
+}  // namespace hvd
