@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "collectives/adasum/adasum.h"
+#include "collectives/adasum/pair.h"
+#include "collectives/allreduce/fold.h"
+
+namespace hvd {
+namespace {
+
+using kernels::Products;
+
+// What one call works with; made on the stack by halving_doubling_adasum.
+class Run {
+ public:
+  Run(Transport& net, Bytes data, std::span<const size_t> counts, DType dtype, Scratch& scratch,
+      Deadline deadline)
+      : net_(net),
+        deadline_(deadline),
+        data_(data),
+        element_(size_of(dtype)),
+        pair_(dtype, counts),
+        sums_(counts.size()),
+        theirs_(counts.size()),
+        fold_(net.rank(), net.size()),
+        piece_{0, data.size() / element_} {
+    // A rank that takes in another one needs room for its whole vector, else for half of one.
+    const size_t half = piece_.count - piece_.count / 2;
+    if (in_tree()) arrived_ = scratch.get((fold_.partner() < 0 ? half : piece_.count) * element_);
+  }
+
+  bool in_tree() const { return fold_.stays(); }
+  Bytes piece() const { return at(piece_); }
+
+  // A rank beyond the power of two gives its vector to its partner, which adds it to its own.
+  Status fold_in() {
+    if (fold_.partner() < 0) return Status::ok();
+    if (!in_tree()) return net_.send(fold_.partner(), data_, deadline_);
+    HVD_TRY(net_.recv(fold_.partner(), arrived_, deadline_));
+    pair_.measure(piece_, data_.data(), arrived_.data(), sums_);
+    pair_.blend(piece_, data_.data(), data_.data(), arrived_.data(), sums_);
+    return Status::ok();
+  }
+  // It gets the result into the same place: that comes only once the partner has all of the vector.
+  Status fold_out() { return hvd::fold_out(net_, fold_, data_, deadline_); }
+
+  // After the level of distance p/2, piece() is this rank's 1/p of the result.
+  Status reduce() {
+    for (int distance = 1; distance < fold_.ranks(); distance *= 2) HVD_TRY(halve(distance));
+    return Status::ok();
+  }
+  // Undoes the halving, last level first; now the pieces are results.
+  Status gather() {
+    for (int distance = fold_.ranks() / 2; distance >= 1; distance /= 2) {
+      const Piece theirs = given_away_.back();
+      given_away_.pop_back();
+      HVD_TRY(exchange(distance, at(piece_), at(theirs)));
+      piece_ = {std::min(piece_.first, theirs.first), piece_.count + theirs.count};
+    }
+    return Status::ok();
+  }
+
+ private:
+  bool lower(int distance) const { return (net_.rank() & distance) == 0; }
+  Bytes at(Piece piece) const {
+    return data_.subspan(piece.first * element_, piece.count * element_);
+  }
+  Status exchange(int distance, ConstBytes out, Bytes in) {
+    const int other = net_.rank() ^ distance;
+    return net_.exchange(other, out, other, in, deadline_);
+  }
+
+  Status halve(int distance) {
+    const Piece low{piece_.first, piece_.count / 2};
+    const Piece high{low.first + low.count, piece_.count - low.count};
+    const Piece keep = lower(distance) ? low : high;
+    const Piece give = lower(distance) ? high : low;
+    const Bytes in = arrived_.first(keep.count * element_);
+    HVD_TRY(exchange(distance, at(give), in));
+    given_away_.push_back(give);
+    piece_ = keep;
+
+    std::byte* const mine = at(keep).data();
+    const std::byte* const a = lower(distance) ? mine : in.data();
+    const std::byte* const b = lower(distance) ? in.data() : mine;
+    pair_.measure(keep, a, b, sums_);
+    HVD_TRY(sum_over_block(distance));
+    pair_.blend(keep, mine, a, b, sums_);
+    return Status::ok();
+  }
+
+  // Adds up sums_ over the 2 · distance ranks that hold pieces of the same pair. Recursive doubling
+  // in which both sides add the same two numbers, so that all of them get the same bits.
+  Status sum_over_block(int distance) {
+    for (int hop = 1; hop <= distance; hop *= 2) {
+      HVD_TRY(exchange(hop, std::as_bytes(std::span(sums_)),
+                       std::as_writable_bytes(std::span(theirs_))));
+      for (size_t tensor = 0; tensor < sums_.size(); ++tensor) {
+        sums_[tensor].dot += theirs_[tensor].dot;
+        sums_[tensor].a_squared += theirs_[tensor].a_squared;
+        sums_[tensor].b_squared += theirs_[tensor].b_squared;
+      }
+    }
+    return Status::ok();
+  }
+
+  Transport& net_;
+  const Deadline deadline_;
+  const Bytes data_;
+  const size_t element_;
+  const AdasumPair pair_;
+  std::vector<Products> sums_;  // one per tensor
+  std::vector<Products> theirs_;
+  const Fold fold_;
+  Piece piece_;  // what this rank holds of the vector of its block
+  std::vector<Piece> given_away_;
+  Bytes arrived_;
+};
+
+void scale(DType dtype, Bytes data, double factor) {
+  if (factor != 1.0) kernels::scale(dtype, data.data(), data.size() / size_of(dtype), factor);
+}
+
+}  // namespace
+
+Status halving_doubling_adasum(Transport& net, Bytes data, std::span<const size_t> counts,
+                               DType dtype, double prescale, double postscale, Scratch& scratch,
+                               Deadline deadline) {
+  HVD_CHECK(std::accumulate(counts.begin(), counts.end(), size_t{0}) * size_of(dtype) ==
+            data.size());
+  Run run(net, data, counts, dtype, scratch, deadline);
+  scale(dtype, data, prescale);
+  HVD_TRY(run.fold_in());
+  if (run.in_tree()) {
+    HVD_TRY(run.reduce());
+    scale(dtype, run.piece(), postscale);  // each rank its own piece, before all get it
+    HVD_TRY(run.gather());
+  }
+  return run.fold_out();
+}
+
+}  // namespace hvd

@@ -1,0 +1,47 @@
+#include "collectives/adasum/pair.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
+namespace hvd {
+namespace {
+
+// 1 for a vector that is all but zero, where the quotient says nothing and may overflow.
+double coefficient(double dot, double squared) {
+  static const double kLeast = std::sqrt(DBL_MIN);
+  return squared < kLeast ? 1.0 : 1.0 - dot / (2.0 * squared);
+}
+
+}  // namespace
+
+template <typename Visit>
+void AdasumPair::for_each_tensor(Piece piece, Visit visit) const {
+  size_t begin = 0;  // of the tensor in the fused vector
+  for (size_t tensor = 0; tensor < counts_.size(); ++tensor) {
+    const size_t end = begin + counts_[tensor];
+    const size_t from = std::max(begin, piece.first);
+    const size_t to = std::min(end, piece.first + piece.count);
+    if (from < to) visit(tensor, (from - piece.first) * size_of(dtype_), to - from);
+    begin = end;
+  }
+}
+
+void AdasumPair::measure(Piece piece, const std::byte* a, const std::byte* b,
+                         std::span<kernels::Products> of_tensor) const {
+  std::fill(of_tensor.begin(), of_tensor.end(), kernels::Products{});
+  for_each_tensor(piece, [&](size_t tensor, size_t offset, size_t count) {
+    of_tensor[tensor] = kernels::products(dtype_, a + offset, b + offset, count);
+  });
+}
+
+void AdasumPair::blend(Piece piece, std::byte* out, const std::byte* a, const std::byte* b,
+                       std::span<const kernels::Products> of_tensor) const {
+  for_each_tensor(piece, [&](size_t tensor, size_t offset, size_t count) {
+    const kernels::Products& sums = of_tensor[tensor];
+    kernels::blend(dtype_, out + offset, a + offset, coefficient(sums.dot, sums.a_squared),
+                   b + offset, coefficient(sums.dot, sums.b_squared), count);
+  });
+}
+
+}  // namespace hvd
