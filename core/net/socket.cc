@@ -128,6 +128,7 @@ Result<Endpoint> peer_endpoint(const Fd& socket) {
   if (getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
     return io_error("address of a peer", errno);
   }
+  if (address.ss_family == AF_UNIX) return Endpoint::loopback();
   HVD_TRY_ASSIGN(const Endpoint peer,
                  Endpoint::from_sockaddr(reinterpret_cast<sockaddr*>(&address), length));
   return peer.unmapped();

@@ -18,7 +18,7 @@ namespace hvd {
 Result<Fd> listen_on(const Endpoint& where, int backlog = 1024);
 
 Result<Endpoint> local_endpoint(const Fd& socket);
-// IPv4 peers of an IPv6 socket are shown as IPv4.
+// IPv4 peers of an IPv6 socket are shown as IPv4, those of a Unix socket as loopback.
 Result<Endpoint> peer_endpoint(const Fd& socket);
 
 // The next waiting connection, or an empty Fd when there is none. kUnavailable means that this
