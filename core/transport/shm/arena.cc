@@ -105,6 +105,10 @@ Status Arena::wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline)
     if (polls % kPollsBetweenChecks == 0) HVD_TRY(check_peer(peer));
     if (!backoff.pause()) continue;
     HVD_TRY(check());
+    // In this order: the mark may have been the last thing it did.
+    if (has_left(peer) && awaited.load() < turn) {
+      return fail(peer_lost(names_[peer], "it left the job"));
+    }
     if (deadline.expired()) {
       // It may have come just before it died, or just now: what counts is the mark.
       if (awaited.load() >= turn) return Status::ok();
@@ -126,16 +130,15 @@ Status Arena::check_peer(int peer) {
     const auto code = static_cast<StatusCode>(failure_->code);
     return fail(code == StatusCode::kPeerLost && failure_->lost_rank >= 0
                     ? peer_lost(failure_->lost_rank, text)
-                    : Status(code, text));
+                    : aborted(text));
   }
-  switch (lifelines_[peer].state()) {
-    case Lifeline::State::kDied: return fail(peer_lost(names_[peer], "its process died"));
-    case Lifeline::State::kLeft: return fail(peer_lost(names_[peer], "it left the job"));
-    case Lifeline::State::kNotHeld:
-    case Lifeline::State::kAlive: break;
+  if (lifelines_[peer].state() == Lifeline::State::kDied) {
+    return fail(peer_lost(names_[peer], "its process died"));
   }
   return Status::ok();
 }
+
+bool Arena::has_left(int peer) const { return lifelines_[peer].state() == Lifeline::State::kLeft; }
 
 Status Arena::check() {
   for (int peer = 0; peer < size(); ++peer) {

@@ -114,8 +114,10 @@ class Arena {
                                                     Deadline deadline);
 
   // Ok, or the reason why the ranks of this host can no longer work together: looks at Health, at
-  // the failure another rank has published here, and at every peer's lifeline.
+  // the failure another rank has published here, and at every peer's lifeline. A peer that has left
+  // in peace is no reason: only who still waits for it is disappointed.
   Status check();
+  bool has_left(int peer) const;
   // Lets the other ranks of the host know of a failure; the first one is kept.
   void publish_failure(const Status& failure);
 
