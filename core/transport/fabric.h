@@ -1,0 +1,73 @@
+// Brings the ranks of a job together: tells each who the others are and on which host, opens
+// connections when a mesh first needs them, and watches over everybody.
+//
+// Ranks on one host talk through shared memory, those on different hosts over TCP; nothing has to
+// be configured for that. If all are on one host nothing listens on the network. Every connection
+// is authenticated with the job secret before a byte of it is interpreted.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/status.h"
+#include "net/secret.h"
+#include "net/store.h"
+#include "transport/health.h"
+#include "transport/topology.h"
+#include "transport/transport.h"
+
+namespace hvd {
+
+struct FabricOptions {
+  int rank = 0;
+  int size = 1;
+  std::string host_name = "localhost";  // HOROVOD_HOSTNAME
+  // Names this gathering of ranks in the store: an elastic job gives each new one another name.
+  std::string round = "0";
+  // Where to listen, by name; empty means all but loopback, or loopback if there is nothing else.
+  std::vector<std::string> interfaces;
+  bool tls = false;           // HOROVOD_TLS
+  bool shared_memory = true;  // off: ranks of one host use Unix sockets
+};
+
+// One per process and round. join and make_mesh are collective: every rank calls them.
+class Fabric {
+ public:
+  // Returns once all ranks are there. `store` outlives the fabric and is used only within join and
+  // make_mesh; a job of one rank needs none.
+  static Result<std::unique_ptr<Fabric>> join(const FabricOptions& options, const Secret& secret,
+                                              StoreClient* store, Deadline deadline);
+  // leave().
+  ~Fabric();
+
+  int rank() const;
+  int size() const { return topology().size(); }
+  const Topology& topology() const;
+  // What every mesh of this fabric looks at. Fails with kPeerLost when a rank dies.
+  Health& health();
+
+  // A transport between `ranks`, which are ranks of the job in any order, this one among them.
+  // `communicator` is the same on all of them and used only once. Each communicator has its own
+  // connections, so that one set of ranks never waits for another's bytes. The fabric outlives it.
+  // Fails in the same way on all ranks of a host; a host without shared memory to give is no
+  // failure.
+  Result<std::unique_ptr<Transport>> make_mesh(uint64_t communicator, const std::vector<int>& ranks,
+                                               Deadline deadline);
+
+  // Ends the membership in peace: for the others our end is no loss from now on, and what remains
+  // of our meshes fails with kAborted. May be called twice.
+  void leave();
+
+  // Where it listens for other hosts; empty when all ranks share one. For tests and logs.
+  std::vector<std::string> listening_on() const;
+
+ private:
+  class Impl;
+  explicit Fabric(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hvd

@@ -1,0 +1,345 @@
+#include "transport/mesh.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace hvd {
+namespace {
+
+// One read or write: large enough to make system calls cheap, small enough to stay in the cache
+// until it is reduced, and to let neither direction starve the other.
+constexpr size_t kSegment = 256 << 10;
+constexpr size_t kAlignment = 64;  // the largest `unit` that recv_pieces promises
+
+// With that much still to come a receiver sleeps instead of spinning: the kernel gathers bytes
+// meanwhile, and the wake-up is paid once for many of them.
+constexpr size_t kLarge = 64 << 10;
+constexpr WaitPolicy kLargePolicy{.pauses = 10, .yield_for = std::chrono::microseconds(0)};
+// A consumer gets what is there, instead of waiting for a full segment, from here on.
+constexpr size_t kWorthConsuming = 64 << 10;
+
+constexpr int kPollsPerLook = 64;
+// Sockets and shared memory cannot be slept on together: then one is looked at that often.
+constexpr std::chrono::milliseconds kShortSleep{1};
+
+bool aligned(const void* address, size_t unit) {
+  return !std::has_single_bit(unit) || reinterpret_cast<uintptr_t>(address) % unit == 0;
+}
+
+}  // namespace
+
+struct alignas(kAlignment) Mesh::Scratch {
+  std::array<std::byte, kSegment> bytes;
+};
+
+struct Mesh::Wait {
+  Wait(int peer, size_t still_to_come, Deadline until, const WaitPolicy& usual)
+      : from(peer), to_come(still_to_come), deadline(until), policy(usual) {
+    restart(to_come);
+  }
+  void restart(size_t still_to_come) {
+    to_come = still_to_come;
+    backoff.emplace(to_come >= kLarge ? kLargePolicy : policy);
+  }
+
+  const int from;  // -1: for the pending sends alone
+  size_t to_come;
+  const Deadline deadline;
+  const WaitPolicy& policy;
+  bool peer_has_left = false;
+  std::optional<Backoff> backoff;
+  int polls = 0;
+};
+
+Mesh::~Mesh() = default;
+
+Mesh::Mesh(int rank, Topology topology, MeshOptions options, Health& health,
+           std::unique_ptr<LinkSource> links, std::unique_ptr<HostLinks> host_links)
+    : Transport(rank, std::move(topology)),
+      options_(std::move(options)),
+      health_(health),
+      links_(std::move(links)),
+      host_links_(std::move(host_links)),
+      peers_(size()) {
+  HVD_CHECK(static_cast<int>(options_.job_ranks.size()) == size());
+  if (host_links_ == nullptr) return;
+  for (const int peer : this->topology().ranks_on(this->topology().host_of(rank))) {
+    if (peer == rank) continue;
+    peers_[peer].in = &host_links_->in(this->topology().local_rank(peer));
+    peers_[peer].out = &host_links_->out(this->topology().local_rank(peer));
+  }
+}
+
+Status Mesh::send(int to, ConstBytes out, Deadline deadline) {
+  HVD_TRY(check(to));
+  if (out.empty()) return Status::ok();
+  Peer& peer = peers_[to];
+  if (peer.out == nullptr) HVD_TRY(connect(to, deadline));
+  if (!peer.pending.empty()) {
+    peer.pending.push_back(out);
+    return write_pending(to);
+  }
+  const auto written = peer.out->write_some(out.first(std::min(out.size(), kSegment)));
+  if (!written.is_ok()) return lose(to, written.status());
+  if (*written == out.size()) return Status::ok();
+  peer.pending.push_back(out.subspan(*written));
+  busy_.push_back(to);
+  return Status::ok();
+}
+
+Status Mesh::recv(int from, Bytes in, Deadline deadline) {
+  HVD_TRY(check(from));
+  return fill(from, in, in.size(), deadline);
+}
+
+Status Mesh::recv_pieces(int from, size_t size, size_t unit, Consume consume, Deadline deadline) {
+  HVD_TRY(check(from));
+  HVD_CHECK(unit > 0 && unit <= kAlignment && size % unit == 0);
+  if (size == 0) return Status::ok();
+  if (scratch_ == nullptr) scratch_ = std::make_unique<Scratch>();
+  const InLink* in = peers_[from].in;
+  if (in != nullptr && in->can_peek()) return pieces_in_place(from, size, unit, consume, deadline);
+  return pieces_by_copy(from, size, unit, consume, deadline);
+}
+
+Status Mesh::flush(Deadline deadline) {
+  if (health_.failed()) return failure();
+  Wait wait(/*peer=*/-1, 0, deadline, options_.policy);
+  while (!busy_.empty()) {
+    HVD_TRY(progress());
+    if (!busy_.empty()) HVD_TRY(pause(wait));
+  }
+  return Status::ok();
+}
+
+void Mesh::abort(const Status& reason) {
+  if (!health_.failed()) aborted_ = true;
+  health_.fail(reason);
+}
+
+Status Mesh::check(int peer) const {
+  HVD_CHECK(peer >= 0 && peer < size() && peer != rank());
+  return health_.failed() ? failure() : Status::ok();
+}
+
+Status Mesh::failure() const {
+  const Status reason = health_.status();
+  return aborted_ ? aborted(reason.message()) : reason;
+}
+
+Status Mesh::lose(int peer, const Status& why) {
+  // A rank that fails because of another closes its links, and that may be seen here before the
+  // failure itself, which travels from rank to rank. The failure names the one that was lost.
+  const Deadline grace = Deadline::after(options_.grace);
+  while (!health_.failed() && !grace.expired()) ::poll(nullptr, 0, 1);
+  health_.fail(peer_lost(options_.job_ranks[peer], why.message()));
+  return failure();
+}
+
+Status Mesh::connect(int to, Deadline deadline) {
+  auto link = links_->connect(to, deadline);
+  if (!link.is_ok()) {
+    if (health_.failed()) return failure();
+    if (link.status().code() != StatusCode::kTimeout) return lose(to, link.status());
+    health_.fail(link.status().with_context(fmt::format("rank {}", options_.job_ranks[to])));
+    return failure();
+  }
+  peers_[to].own_out = std::move(link).value();
+  peers_[to].out = peers_[to].own_out.get();
+  return Status::ok();
+}
+
+void Mesh::take_arrivals() {
+  for (LinkSource::Arrival& arrival : links_->arrivals()) {
+    Peer& peer = peers_[arrival.from];
+    peer.own_in = std::move(arrival.link);
+    peer.in = peer.own_in.get();
+  }
+}
+
+Result<size_t> Mesh::read_some(int from, Bytes in) {
+  Peer& peer = peers_[from];
+  if (peer.in == nullptr) {
+    take_arrivals();
+    if (peer.in == nullptr) return size_t{0};
+  }
+  auto got = peer.in->read_some(in.first(std::min(in.size(), kSegment)));
+  if (!got.is_ok()) return lose(from, got.status());
+  return got;
+}
+
+Status Mesh::fill(int from, Bytes in, size_t still_to_come, Deadline deadline) {
+  Wait wait(from, still_to_come, deadline, options_.policy);
+  while (!in.empty()) {
+    HVD_TRY_ASSIGN(const size_t got, read_some(from, in));
+    in = in.subspan(got);
+    if (!busy_.empty()) HVD_TRY(progress());
+    if (got > 0) {
+      wait.restart(wait.to_come - got);
+    } else {
+      HVD_TRY(pause(wait));
+    }
+  }
+  return Status::ok();
+}
+
+Status Mesh::pieces_by_copy(int from, size_t size, size_t unit, Consume consume,
+                            Deadline deadline) {
+  std::byte* const scratch = scratch_->bytes.data();
+  const size_t capacity = round_down(kSegment, unit);
+  Wait wait(from, size, deadline, options_.policy);
+  size_t held = 0;  // bytes in the scratch
+  while (size > 0) {
+    const size_t most = std::min(size, capacity);
+    HVD_TRY_ASSIGN(const size_t got, read_some(from, {scratch + held, most - held}));
+    held += got;
+    if (!busy_.empty()) HVD_TRY(progress());
+    if (got > 0) wait.restart(size - held);
+    if (held < most && (got > 0 || held < kWorthConsuming)) {
+      if (got == 0) HVD_TRY(pause(wait));
+      continue;
+    }
+    const size_t whole = round_down(held, unit);
+    HVD_TRY(hand_over({scratch, whole}, from, consume));
+    size -= whole;
+    held -= whole;
+    std::copy_n(scratch + whole, held, scratch);
+  }
+  return Status::ok();
+}
+
+Status Mesh::pieces_in_place(int from, size_t size, size_t unit, Consume consume,
+                             Deadline deadline) {
+  InLink& in = *peers_[from].in;
+  Wait wait(from, size, deadline, options_.policy);
+  while (size > 0) {
+    const auto shown = in.peek();
+    if (!shown.is_ok()) return lose(from, shown.status());
+    if (!shown->empty() && (shown->size() < unit || !aligned(shown->data(), unit))) {
+      // The ring ends within a unit, or bytes of odd length went before: over the scratch. An odd
+      // position stays odd for the whole message, but not the end of a ring.
+      const size_t part = shown->size() < unit ? unit : size;
+      HVD_TRY(pieces_by_copy(from, part, unit, consume, deadline));
+      size -= part;
+      continue;
+    }
+    const size_t whole = round_down(std::min({shown->size(), size, kSegment}), unit);
+    if (whole > 0) {
+      HVD_TRY(hand_over(shown->first(whole), from, consume));
+      in.release(whole);
+      size -= whole;
+      wait.restart(size);
+    }
+    if (!busy_.empty()) HVD_TRY(progress());
+    if (whole == 0) HVD_TRY(pause(wait));
+  }
+  return Status::ok();
+}
+
+Status Mesh::hand_over(ConstBytes piece, int from, Consume consume) {
+  const Status consumed = consume(piece);
+  if (consumed.is_ok() || health_.failed()) return consumed;
+  // The rest of the message stays unread, so nothing that follows could be understood.
+  health_.fail(consumed.with_context(
+      fmt::format("consumer of bytes from rank {}", options_.job_ranks[from])));
+  return failure();
+}
+
+Status Mesh::progress() {
+  for (size_t i = 0; i < busy_.size();) {
+    const int to = busy_[i];
+    HVD_TRY(write_pending(to));
+    if (i < busy_.size() && busy_[i] == to) ++i;
+  }
+  return Status::ok();
+}
+
+Status Mesh::write_pending(int to) {
+  Peer& peer = peers_[to];
+  for (size_t budget = kSegment; !peer.pending.empty();) {
+    ConstBytes& front = peer.pending.front();
+    const auto written = peer.out->write_some(front.first(std::min(front.size(), kSegment)));
+    if (!written.is_ok()) return lose(to, written.status());
+    front = front.subspan(*written);
+    if (front.empty()) peer.pending.pop_front();
+    if (*written == 0 || *written >= budget) break;
+    budget -= *written;
+  }
+  if (peer.pending.empty()) std::erase(busy_, to);
+  return Status::ok();
+}
+
+Status Mesh::pause(Wait& wait) {
+  if (++wait.polls % kPollsPerLook == 0) HVD_TRY(look(wait));
+  if (!wait.backoff->pause()) return Status::ok();
+  sleep(wait);
+  return look(wait);
+}
+
+Status Mesh::look(Wait& wait) {
+  if (health_.failed()) return failure();
+  if (host_links_ != nullptr) HVD_TRY(look_at_host(wait));
+  if (!wait.deadline.expired()) return Status::ok();
+  if (wait.from >= 0) {
+    health_.fail(timeout_error(fmt::format("rank {} did not send in time: {} bytes are missing",
+                                           options_.job_ranks[wait.from], wait.to_come)));
+  } else {
+    std::string peers;
+    for (const int to : busy_) {
+      peers += fmt::format("{}{}", peers.empty() ? "" : ", ", options_.job_ranks[to]);
+    }
+    health_.fail(timeout_error(fmt::format("rank {} did not receive in time", peers)));
+  }
+  return failure();
+}
+
+Status Mesh::look_at_host(Wait& wait) {
+  Arena& arena = host_links_->arena();
+  if (!arena.check().is_ok()) return failure();
+  if (wait.from < 0 || topology().host_of(wait.from) != topology().host_of(rank())) {
+    return Status::ok();
+  }
+  // Its last bytes may have come just before it left: it is missed only if they still have not
+  // been found at the next look.
+  if (!arena.has_left(topology().local_rank(wait.from))) return Status::ok();
+  if (!std::exchange(wait.peer_has_left, true)) return Status::ok();
+  return lose(wait.from, aborted("it left the job"));
+}
+
+void Mesh::sleep(const Wait& wait) {
+  polled_.clear();
+  Sleeper* unpolled = nullptr;  // a link without a descriptor
+  size_t links = 0;
+  const auto add = [&](Sleeper& link) {
+    ++links;
+    if (link.descriptor() >= 0) {
+      polled_.push_back({link.descriptor(), link.events(), 0});
+    } else {
+      unpolled = &link;
+    }
+  };
+  for (const int to : busy_) add(*peers_[to].out);
+  if (wait.from >= 0) {
+    // Last, so that of several links without a descriptor this is the one to sleep on.
+    if (InLink* in = peers_[wait.from].in; in != nullptr) {
+      add(*in);
+    } else {
+      polled_.push_back({links_->arrivals_descriptor(), POLLIN, 0});
+    }
+  }
+  if (unpolled == nullptr) {
+    ::poll(polled_.data(), polled_.size(), wait.deadline.poll_milliseconds(kLongestSleep));
+    return;
+  }
+  if (!polled_.empty() && ::poll(polled_.data(), polled_.size(), 0) > 0) return;
+  unpolled->sleep(polled_.empty() && links == 1 ? kLongestSleep : kShortSleep);
+}
+
+}  // namespace hvd

@@ -1,0 +1,218 @@
+#include "transport/tcp/peer_watch.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "net/fd.h"
+
+namespace hvd {
+namespace {
+
+constexpr uint64_t kTokens = uint64_t{1} << 61;  // a channel has an even one, its process the next
+
+// A host that loses its power or its network closes nothing: after eleven seconds without an
+// answer to a probe its connections count as closed.
+void probe_when_silent(int socket) {
+  const auto set = [socket](int level, int name, int value) {
+    (void)::setsockopt(socket, level, name, &value, sizeof(value));
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+Fd open_process(int pid) {
+  return pid == 0 ? Fd() : Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+}  // namespace
+
+std::vector<int> watch_targets(int rank, int size) {
+  std::vector<int> targets;
+  for (int step = 1; step < size; step *= 2) targets.push_back((rank + step) % size);
+  return targets;
+}
+
+std::vector<int> watch_sources(int rank, int size) {
+  std::vector<int> sources;
+  for (int step = 1; step < size; step *= 2) sources.push_back((rank - step + size) % size);
+  return sources;
+}
+
+struct PeerWatch::Edge {
+  int peer;
+  bool outgoing;
+  Channel channel;
+  std::string name;
+  Fd process;
+  uint64_t token;
+  uint32_t polled_for = 0;  // 0: the poller does not know it
+  bool closed = false;      // said goodbye, or was lost
+};
+
+PeerWatch::PeerWatch(int rank, int size, Poller& poller, Health& health)
+    : rank_(rank),
+      size_(size),
+      poller_(poller),
+      health_(health),
+      next_token_(kTokens),
+      missing_(watch_targets(rank, size).size() + watch_sources(rank, size).size()) {
+  health_.on_failure([this](const Status& reason) { spread(reason); });
+}
+
+PeerWatch::~PeerWatch() {
+  health_.on_failure(nullptr);
+  MutexLock lock(mutex_);
+  for (const auto& edge : edges_) close(*edge);
+}
+
+Status PeerWatch::add(int peer, bool outgoing, Channel channel, const std::string& name, int pid) {
+  probe_when_silent(channel.fd());
+  MutexLock lock(mutex_);
+  for (const auto& edge : edges_) {
+    if (edge->peer == peer && edge->outgoing == outgoing) {
+      return precondition(fmt::format("rank {} is connected already", peer));
+    }
+  }
+  const auto expected = outgoing ? watch_targets(rank_, size_) : watch_sources(rank_, size_);
+  if (std::find(expected.begin(), expected.end(), peer) == expected.end()) {
+    return precondition(fmt::format("rank {} has no reason to watch rank {}", peer, rank_));
+  }
+  edges_.push_back(std::unique_ptr<Edge>(
+      new Edge{peer, outgoing, std::move(channel), name, open_process(pid), next_token_}));
+  next_token_ += 2;
+  if (spread_.has_value()) send_to(*edges_.back(), *spread_);
+  --missing_;
+  changed_.notify_all();
+  poller_.wake();
+  return Status::ok();
+}
+
+Status PeerWatch::wait_complete(Deadline deadline) {
+  MutexLock lock(mutex_);
+  while (missing_ > 0 && !failed_) {
+    if (changed_.wait(mutex_, deadline)) continue;
+    std::string absent;
+    for (const int source : watch_sources(rank_, size_)) {
+      const bool here = std::any_of(edges_.begin(), edges_.end(), [&](const auto& edge) {
+        return edge->peer == source && !edge->outgoing;
+      });
+      if (!here) absent += fmt::format("{}{}", absent.empty() ? "" : ", ", source);
+    }
+    return timeout_error(fmt::format("rank {} has not connected in time", absent));
+  }
+  return Status::ok();
+}
+
+void PeerWatch::say_goodbye() {
+  MutexLock lock(mutex_);
+  leaving_ = true;
+  for (const auto& edge : edges_) send_to(*edge, {WatchMessage::Kind::kGoodbye, rank_});
+}
+
+void PeerWatch::spread(const Status& reason) {
+  MutexLock lock(mutex_);
+  // Unchanged if it came from another rank: the origin stays who it was.
+  const bool passed_on = heard_.has_value() && failure_from(*heard_).message() == reason.message();
+  spread_ = passed_on ? *heard_ : failure_message(rank_, reason);
+  failed_ = true;
+  // At once and on this thread: a process that fails may end before another thread gets to run.
+  for (const auto& edge : edges_) send_to(*edge, *spread_);
+  changed_.notify_all();
+  poller_.wake();
+}
+
+void PeerWatch::send_to(Edge& edge, const WatchMessage& message) {
+  if (edge.closed) return;
+  // An error here means that the peer is gone; the reader finds that out and says so.
+  if (edge.channel.queue_send(encode(message)).is_ok()) (void)edge.channel.flush_some();
+}
+
+bool PeerWatch::on_event(const PollEvent& event) {
+  if (event.token < kTokens) return false;
+  Status failure;
+  {
+    MutexLock lock(mutex_);
+    const auto found = std::find_if(edges_.begin(), edges_.end(), [&](const auto& edge) {
+      return edge->token == (event.token & ~uint64_t{1});
+    });
+    if (found == edges_.end() || (*found)->closed) return true;
+    Edge& edge = **found;
+    (void)edge.channel.flush_some();
+    failure = read(edge);  // first: a goodbye may have come just before the end
+    const bool ended = (event.token & 1) != 0;
+    if (failure.is_ok() && ended && !edge.closed) {
+      failure = peer_lost(edge.peer, edge.name + ": its process has ended");
+    }
+    if (ended) close(edge);
+    if (leaving_) failure = Status::ok();
+  }
+  // Without the lock, which spread() takes.
+  if (!failure.is_ok()) health_.fail(failure);
+  return true;
+}
+
+Status PeerWatch::read(Edge& edge) {
+  Status failure;
+  while (!edge.closed) {
+    const auto bytes = edge.channel.try_recv();
+    const auto lost = [&](const Status& why) {
+      close(edge);
+      return failure.is_ok() ? peer_lost(edge.peer, edge.name + ": " + why.message()) : failure;
+    };
+    if (!bytes.is_ok()) return lost(bytes.status());
+    if (!bytes->has_value()) break;
+    const auto message = decode_watch_message(**bytes, size_);
+    if (!message.is_ok()) return lost(message.status());
+    if (message->kind == WatchMessage::Kind::kGoodbye) {
+      close(edge);
+    } else if (failure.is_ok()) {
+      failure = failure_from(*message);
+      if (!heard_.has_value()) heard_ = *message;
+    }
+  }
+  return failure;
+}
+
+void PeerWatch::update() {
+  Status failure;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& edge : edges_) {
+      if (edge->closed) continue;
+      const uint32_t wanted = edge->channel.wanted_events();
+      if (wanted == edge->polled_for) continue;
+      const bool known = std::exchange(edge->polled_for, wanted) != 0;
+      if (known) {
+        (void)poller_.modify(edge->channel.fd(), wanted, edge->token);
+        continue;
+      }
+      (void)poller_.add(edge->channel.fd(), wanted, edge->token);
+      if (edge->process.valid()) {
+        (void)poller_.add(edge->process.get(), kReadable, edge->token + 1);
+      }
+      // Messages may have come with the greeting, where no poller sees them.
+      if (Status found = read(*edge); failure.is_ok()) failure = std::move(found);
+    }
+    if (leaving_) failure = Status::ok();
+  }
+  if (!failure.is_ok()) health_.fail(failure);
+}
+
+void PeerWatch::close(Edge& edge) {
+  if (edge.polled_for != 0 && !edge.closed) {
+    poller_.remove(edge.channel.fd());
+    if (edge.process.valid()) poller_.remove(edge.process.get());
+  }
+  edge.closed = true;
+}
+
+}  // namespace hvd

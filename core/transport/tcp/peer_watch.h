@@ -1,0 +1,77 @@
+// Knows when a rank dies, and lets every rank know why the job has failed.
+//
+// Rank r is connected with the ranks r ± 2^k: few connections for each, and from any rank to any
+// other in few steps. A rank that leaves says goodbye; a connection that ends without is a loss.
+// On one host the process itself is watched too, because its connections may live on in children
+// that it forked. A failure, wherever it was found, goes from rank to rank as one small message,
+// which each passes on once; so all name the same cause, and a rank that left because of the
+// failure is not taken for the one that was lost.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "net/channel.h"
+#include "net/poller.h"
+#include "transport/health.h"
+#include "transport/tcp/wire.h"
+
+namespace hvd {
+
+// The ranks that `rank` connects to; they also accept from `rank`'s mirror image.
+std::vector<int> watch_targets(int rank, int size);
+// The ranks that connect to `rank`.
+std::vector<int> watch_sources(int rank, int size);
+
+// on_event and update belong to the thread that runs the poller; the rest may be called from any.
+class PeerWatch {
+ public:
+  // Sets itself as the failure callback of `health`, which outlives it.
+  PeerWatch(int rank, int size, Poller& poller, Health& health);
+  ~PeerWatch();
+  PeerWatch(const PeerWatch&) = delete;
+  PeerWatch& operator=(const PeerWatch&) = delete;
+
+  // `name` is how messages call the peer; `pid` is 0 unless its process can be watched.
+  // Fails when that rank is connected in this direction already.
+  Status add(int peer, bool outgoing, Channel channel, const std::string& name, int pid)
+      HVD_EXCLUDES(mutex_);
+  // Waits until every connection of the pattern has been made.
+  Status wait_complete(Deadline deadline) HVD_EXCLUDES(mutex_);
+  // From now on our closed connections are no loss to the others, and theirs none to us.
+  void say_goodbye() HVD_EXCLUDES(mutex_);
+
+  bool on_event(const PollEvent& event) HVD_EXCLUDES(mutex_);
+  // Tells the poller about what other threads have added; before each wait.
+  void update() HVD_EXCLUDES(mutex_);
+
+ private:
+  struct Edge;
+  void spread(const Status& reason) HVD_EXCLUDES(mutex_);
+  void send_to(Edge& edge, const WatchMessage& message) HVD_REQUIRES(mutex_);
+  // Reads what has come. A failure to report, or ok.
+  Status read(Edge& edge) HVD_REQUIRES(mutex_);
+  void close(Edge& edge) HVD_REQUIRES(mutex_);
+
+  const int rank_;
+  const int size_;
+  Poller& poller_;
+  Health& health_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::unique_ptr<Edge>> edges_ HVD_GUARDED_BY(mutex_);
+  uint64_t next_token_ HVD_GUARDED_BY(mutex_);
+  size_t missing_ HVD_GUARDED_BY(mutex_);
+  bool failed_ HVD_GUARDED_BY(mutex_) = false;
+  bool leaving_ HVD_GUARDED_BY(mutex_) = false;
+  std::optional<WatchMessage> heard_ HVD_GUARDED_BY(mutex_);   // the failure as it came to us
+  std::optional<WatchMessage> spread_ HVD_GUARDED_BY(mutex_);  // what all are told
+};
+
+}  // namespace hvd
