@@ -60,6 +60,7 @@ class Arena {
  public:
   static constexpr int kSlots = 5;
   static constexpr int kMarks = 2;
+  static constexpr int kMostRanks = 512;  // on one host
 
   // How much memory an arena for `ranks` takes, and how much of it one slot has.
   static size_t bytes_needed(int ranks);

@@ -24,6 +24,10 @@ Result<std::unique_ptr<HostLinks>> HostLinks::join(const HostLinksOptions& optio
                                                    StoreClient& store, LifelineKeeper& keeper,
                                                    Health& health, Deadline deadline) {
   const auto ranks = static_cast<int>(options.names.size());
+  if (ranks > Arena::kMostRanks) {
+    return unavailable(fmt::format("{} ranks on one host; shared memory serves at most {}", ranks,
+                                   Arena::kMostRanks));
+  }
   Result<std::unique_ptr<Segment>> segment = unavailable("not attached");
   std::string answer;
   if (options.local_rank == 0) {

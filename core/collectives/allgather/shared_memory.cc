@@ -1,0 +1,49 @@
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "collectives/shared_memory.h"
+
+namespace hvd {
+
+// In each turn every rank offers the next piece of its part and fetches those of the others. The
+// next turn is filled before this one is fetched, so that nobody waits for the slowest copier.
+Status shared_memory_allgather(Arena& arena, ConstBytes mine, Bytes out,
+                               std::span<const size_t> bytes_of, Deadline deadline) {
+  const int me = arena.rank();
+  const size_t chunk_bytes = arena.slot_bytes();
+  const size_t largest = *std::max_element(bytes_of.begin(), bytes_of.end());
+  const size_t turns = (largest + chunk_bytes - 1) / chunk_bytes;
+  const uint64_t first_turn = arena.begin_turns(turns);
+  const auto piece_size = [&](int rank, size_t index) {
+    const size_t begin = index * chunk_bytes;
+    return bytes_of[rank] <= begin ? 0 : std::min(chunk_bytes, bytes_of[rank] - begin);
+  };
+  const auto fill = [&](size_t index) -> Status {
+    HVD_TRY(arena.claim(first_turn + index, deadline));
+    std::memcpy(arena.slot(me, first_turn + index), mine.data() + index * chunk_bytes,
+                piece_size(me, index));
+    arena.raise(Mark::kFilled, first_turn + index);
+    return Status::ok();
+  };
+
+  const size_t my_begin = std::accumulate(bytes_of.begin(), bytes_of.begin() + me, size_t{0});
+  if (out.data() + my_begin != mine.data()) {
+    std::memmove(out.data() + my_begin, mine.data(), mine.size());
+  }
+  if (turns > 0) HVD_TRY(fill(0));
+  for (size_t i = 0; i < turns; ++i) {
+    if (i + 1 < turns) HVD_TRY(fill(i + 1));
+    size_t part_begin = 0;
+    for (int peer = 0; peer < arena.size(); part_begin += bytes_of[peer++]) {
+      const size_t bytes = piece_size(peer, i);
+      if (peer == me || bytes == 0) continue;
+      HVD_TRY(arena.wait(peer, Mark::kFilled, first_turn + i, deadline));
+      std::memcpy(out.data() + part_begin + i * chunk_bytes, arena.slot(peer, first_turn + i),
+                  bytes);
+    }
+  }
+  return Status::ok();
+}
+
+}  // namespace hvd

@@ -1,0 +1,11 @@
+#include "collectives/shared_memory.h"
+
+namespace hvd {
+
+Status shared_memory_barrier(Arena& arena, Deadline deadline) {
+  const uint64_t turn = arena.begin_turns(1);
+  arena.raise(Mark::kFilled, turn);
+  return arena.wait_all(Mark::kFilled, turn, deadline);
+}
+
+}  // namespace hvd

@@ -1,0 +1,31 @@
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/shared_memory.h"
+
+namespace hvd {
+
+// The root fills a slot per turn and everybody copies it out at the same time. Two turns are under
+// way at once: claim() holds the root back until all have come to the turn before the last.
+Status shared_memory_broadcast(Arena& arena, Bytes data, int root, Deadline deadline) {
+  const size_t chunk_bytes = std::min<size_t>(arena.slot_bytes(), 64 * 1024);
+  const size_t turns = (data.size() + chunk_bytes - 1) / chunk_bytes;
+  const uint64_t first_turn = arena.begin_turns(turns);
+  for (size_t i = 0; i < turns; ++i) {
+    const uint64_t turn = first_turn + i;
+    const size_t begin = i * chunk_bytes;
+    const Bytes chunk = data.subspan(begin, std::min(chunk_bytes, data.size() - begin));
+    if (arena.rank() == root) {
+      HVD_TRY(arena.claim(turn, deadline));
+      std::memcpy(arena.slot(root, turn), chunk.data(), chunk.size());
+      arena.raise(Mark::kFilled, turn);
+    } else {
+      arena.raise(Mark::kFilled, turn);
+      HVD_TRY(arena.wait(root, Mark::kFilled, turn, deadline));
+      std::memcpy(chunk.data(), arena.slot(root, turn), chunk.size());
+    }
+  }
+  return Status::ok();
+}
+
+}  // namespace hvd

@@ -1,0 +1,48 @@
+// Collectives among the ranks of one host, through the arena they share: ranks here are those of
+// the arena. All ranks call the same ones in the same order with matching sizes.
+//
+// Reductions combine every element in the order of the ranks wherever it lies, so the bits of a
+// result depend on the values alone.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/deadline.h"
+#include "base/status.h"
+#include "collectives/reduction.h"
+#include "transport/shm/arena.h"
+
+namespace hvd {
+
+// Reduces `data`, which has the same size on every rank, in place.
+Status shared_memory_allreduce(Arena& arena, Bytes data, const Reduction& reduction,
+                               Deadline deadline);
+
+// Reduces the first `bytes` bytes of every rank's part of `buffer` where they lie: each rank loads
+// its slice from all parts and stores the result to all parts, without slots and without copies.
+Status shared_buffer_allreduce(Arena& arena, const SharedBuffer& buffer, size_t bytes,
+                               const Reduction& reduction, Deadline deadline);
+
+// `in` consists of one part per rank, of `bytes_of` bytes each; `out` becomes this rank's part of
+// the reduction. `out` may be this rank's part of `in` itself; the rest of `in` stays as it is.
+Status shared_memory_reducescatter(Arena& arena, ConstBytes in, Bytes out,
+                                   std::span<const size_t> bytes_of, const Reduction& reduction,
+                                   Deadline deadline);
+
+// `out` becomes the parts of all ranks, one after the other, of `bytes_of` bytes each. `mine` may
+// lie at its place in `out` already.
+Status shared_memory_allgather(Arena& arena, ConstBytes mine, Bytes out,
+                               std::span<const size_t> bytes_of, Deadline deadline);
+
+// `out` becomes the part for this rank of every rank's `in`. Part sizes are known to the two ranks
+// they concern only.
+Status shared_memory_alltoall(Arena& arena, ConstBytes in, std::span<const size_t> send_bytes,
+                              Bytes out, std::span<const size_t> recv_bytes, Deadline deadline);
+
+Status shared_memory_broadcast(Arena& arena, Bytes data, int root, Deadline deadline);
+
+Status shared_memory_barrier(Arena& arena, Deadline deadline);
+
+}  // namespace hvd
