@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <span>
 
 namespace hvd {
@@ -14,5 +15,10 @@ constexpr size_t round_down(size_t value, size_t unit) { return value - value % 
 
 // Smallest multiple of `unit` that is not below `value`; `unit` is not zero.
 constexpr size_t round_up(size_t value, size_t unit) { return round_down(value + unit - 1, unit); }
+
+// memcpy that also takes the null pointers of empty views.
+inline void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
 
 }  // namespace hvd

@@ -70,4 +70,17 @@ void Reduction::finish(Bytes data) const {
   if (postscale_ != 1.0) kernels::scale(dtype_, data.data(), count, postscale_);
 }
 
+Reduction Reduction::without_prepare() const {
+  Reduction stage = *this;
+  stage.prescale_ = 1.0;
+  return stage;
+}
+
+Reduction Reduction::combine_only() const {
+  Reduction stage = without_prepare();
+  stage.postscale_ = 1.0;
+  stage.divisor_ = 1;
+  return stage;
+}
+
 }  // namespace hvd

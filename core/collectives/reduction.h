@@ -51,6 +51,11 @@ class Reduction {
   void finish(Bytes data) const;
   bool needs_finish() const { return divisor_ != 1 || postscale_ != 1.0; }
 
+  // The same without prepare, and with neither prepare nor finish: for the stages of an algorithm
+  // that reduces in several.
+  Reduction without_prepare() const;
+  Reduction combine_only() const;
+
  private:
   Reduction() = default;
   DType dtype_ = DType::kFloat32;

@@ -1,8 +1,8 @@
+#include "collectives/shared_memory.h"
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-
-#include "collectives/shared_memory.h"
 
 namespace hvd {
 
@@ -21,8 +21,8 @@ Status shared_memory_allgather(Arena& arena, ConstBytes mine, Bytes out,
   };
   const auto fill = [&](size_t index) -> Status {
     HVD_TRY(arena.claim(first_turn + index, deadline));
-    std::memcpy(arena.slot(me, first_turn + index), mine.data() + index * chunk_bytes,
-                piece_size(me, index));
+    copy_bytes(arena.slot(me, first_turn + index), mine.data() + index * chunk_bytes,
+               piece_size(me, index));
     arena.raise(Mark::kFilled, first_turn + index);
     return Status::ok();
   };
@@ -39,8 +39,8 @@ Status shared_memory_allgather(Arena& arena, ConstBytes mine, Bytes out,
       const size_t bytes = piece_size(peer, i);
       if (peer == me || bytes == 0) continue;
       HVD_TRY(arena.wait(peer, Mark::kFilled, first_turn + i, deadline));
-      std::memcpy(out.data() + part_begin + i * chunk_bytes, arena.slot(peer, first_turn + i),
-                  bytes);
+      copy_bytes(out.data() + part_begin + i * chunk_bytes, arena.slot(peer, first_turn + i),
+                 bytes);
     }
   }
   return Status::ok();

@@ -1,7 +1,6 @@
 #include "collectives/shared_memory.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "collectives/slices.h"
@@ -29,7 +28,7 @@ Status one_phase(Arena& arena, Bytes data, const Reduction& reduction, Deadline 
   const int me = arena.rank();
   const uint64_t turn = arena.begin_turns(1);
   HVD_TRY(arena.claim(turn, deadline));
-  std::memcpy(arena.slot(me, turn), data.data(), data.size());
+  copy_bytes(arena.slot(me, turn), data.data(), data.size());
   arena.raise(Mark::kFilled, turn);
   HVD_TRY(arena.wait_all(Mark::kFilled, turn, deadline));
   const std::byte* inputs[Arena::kMostRanks];
@@ -83,8 +82,8 @@ class Pipeline {
     const size_t own_end = slices.begin(arena_.rank() + 1);
     HVD_TRY(arena_.claim(turn, deadline_));
     std::byte* slot = arena_.slot(arena_.rank(), turn);
-    std::memcpy(slot, input.data(), own_begin);
-    std::memcpy(slot + own_end, input.data() + own_end, input.size() - own_end);
+    copy_bytes(slot, input.data(), own_begin);
+    copy_bytes(slot + own_end, input.data() + own_end, input.size() - own_end);
     arena_.raise(Mark::kFilled, turn);
     return Status::ok();
   }
@@ -105,7 +104,7 @@ class Pipeline {
       }
       reduction_.combine_all(block, std::span(inputs, arena_.size()));
       reduction_.finish(block);
-      std::memcpy(arena_.slot(next(me), turn) + in_slot, block.data(), block.size());
+      copy_bytes(arena_.slot(next(me), turn) + in_slot, block.data(), block.size());
     }
     arena_.raise(Mark::kReduced, turn);
     return Status::ok();
@@ -118,8 +117,8 @@ class Pipeline {
     for (int owner = next(arena_.rank()); owner != arena_.rank(); owner = next(owner)) {
       HVD_TRY(arena_.wait(owner, Mark::kReduced, turn, deadline_));
       const Bytes result = slices.of(chunk(index), owner);
-      std::memcpy(result.data(), arena_.slot(next(owner), turn) + slices.begin(owner),
-                  result.size());
+      copy_bytes(result.data(), arena_.slot(next(owner), turn) + slices.begin(owner),
+                 result.size());
     }
     return Status::ok();
   }
@@ -167,7 +166,7 @@ Status shared_buffer_allreduce(Arena& arena, const SharedBuffer& buffer, size_t 
     reduction.finish(block);
     for (int rank = 0; rank < arena.size(); ++rank) {
       if (rank == arena.rank()) continue;
-      std::memcpy(buffer.part(rank).data() + begin, block.data(), length);
+      copy_bytes(buffer.part(rank).data() + begin, block.data(), length);
     }
   }
   arena.raise(Mark::kReduced, turn);

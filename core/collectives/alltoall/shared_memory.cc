@@ -1,9 +1,9 @@
+#include "collectives/shared_memory.h"
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <vector>
-
-#include "collectives/shared_memory.h"
 
 namespace hvd {
 namespace {
@@ -49,15 +49,15 @@ Status shared_memory_alltoall(Arena& arena, ConstBytes in, std::span<const size_
     HVD_TRY(arena.claim(first_turn + index, deadline));
     for (int peer = 0; peer < arena.size(); ++peer) {
       if (peer == me) continue;
-      std::memcpy(arena.slot(me, first_turn + index) + peer * piece_bytes,
-                  in.data() + send_begin[peer] + index * piece_bytes,
-                  piece_size(send_bytes[peer], index));
+      copy_bytes(arena.slot(me, first_turn + index) + peer * piece_bytes,
+                 in.data() + send_begin[peer] + index * piece_bytes,
+                 piece_size(send_bytes[peer], index));
     }
     arena.raise(Mark::kFilled, first_turn + index);
     return Status::ok();
   };
 
-  std::memcpy(out.data() + recv_begin[me], in.data() + send_begin[me], send_bytes[me]);
+  copy_bytes(out.data() + recv_begin[me], in.data() + send_begin[me], send_bytes[me]);
   if (turns > 0) HVD_TRY(fill(0));
   for (size_t i = 0; i < turns; ++i) {
     if (i + 1 < turns) HVD_TRY(fill(i + 1));
@@ -65,8 +65,8 @@ Status shared_memory_alltoall(Arena& arena, ConstBytes in, std::span<const size_
       const size_t bytes = piece_size(recv_bytes[peer], i);
       if (peer == me || bytes == 0) continue;
       HVD_TRY(arena.wait(peer, Mark::kFilled, first_turn + i, deadline));
-      std::memcpy(out.data() + recv_begin[peer] + i * piece_bytes,
-                  arena.slot(peer, first_turn + i) + me * piece_bytes, bytes);
+      copy_bytes(out.data() + recv_begin[peer] + i * piece_bytes,
+                 arena.slot(peer, first_turn + i) + me * piece_bytes, bytes);
     }
   }
   return Status::ok();

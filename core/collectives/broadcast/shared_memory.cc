@@ -1,7 +1,6 @@
-#include <algorithm>
-#include <cstring>
-
 #include "collectives/shared_memory.h"
+
+#include <algorithm>
 
 namespace hvd {
 
@@ -17,12 +16,12 @@ Status shared_memory_broadcast(Arena& arena, Bytes data, int root, Deadline dead
     const Bytes chunk = data.subspan(begin, std::min(chunk_bytes, data.size() - begin));
     if (arena.rank() == root) {
       HVD_TRY(arena.claim(turn, deadline));
-      std::memcpy(arena.slot(root, turn), chunk.data(), chunk.size());
+      copy_bytes(arena.slot(root, turn), chunk.data(), chunk.size());
       arena.raise(Mark::kFilled, turn);
     } else {
       arena.raise(Mark::kFilled, turn);
       HVD_TRY(arena.wait(root, Mark::kFilled, turn, deadline));
-      std::memcpy(chunk.data(), arena.slot(root, turn), chunk.size());
+      copy_bytes(chunk.data(), arena.slot(root, turn), chunk.size());
     }
   }
   return Status::ok();

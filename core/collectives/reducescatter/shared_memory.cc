@@ -1,9 +1,8 @@
+#include "collectives/shared_memory.h"
+
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <vector>
-
-#include "collectives/shared_memory.h"
 
 namespace hvd {
 
@@ -30,7 +29,7 @@ Status shared_memory_reducescatter(Arena& arena, ConstBytes in, Bytes out,
       if (owner == me && !reduction.needs_prepare()) continue;
       const Bytes piece(arena.slot(me, first_turn + index) + owner * piece_bytes,
                         piece_size(owner, index));
-      std::memcpy(piece.data(), in.data() + part_begin[owner] + index * piece_bytes, piece.size());
+      copy_bytes(piece.data(), in.data() + part_begin[owner] + index * piece_bytes, piece.size());
       reduction.prepare(piece);
     }
     arena.raise(Mark::kFilled, first_turn + index);
