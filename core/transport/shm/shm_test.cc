@@ -172,8 +172,7 @@ TEST(Pipe, BytesArriveInOrderInPiecesOfAnySize) {
   });
 }
 
-#if !defined(__SANITIZE_THREAD__)
-// In processes, because that is the point; the thread sanitizer does not follow fork.
+#if !defined(HVD_THREAD_SANITIZER)
 TEST(Lifeline, SigkillOfALargeProcessIsSeenWithinMilliseconds) {
   constexpr size_t kVictimBytes = size_t{1} << 30;
   auto segment = Segment::create(SegmentKind::kMemfd, HostLinks::bytes_needed(2));
