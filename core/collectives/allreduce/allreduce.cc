@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "collectives/shared_memory.h"
+
 namespace hvd {
 
 std::span<const AllreduceAlgorithm> offered_allreduce_algorithms() {
   static constexpr AllreduceAlgorithm kOffered[] = {
+      AllreduceAlgorithm::kSharedMemory,
       AllreduceAlgorithm::kRecursiveDoubling,
       AllreduceAlgorithm::kRing,
       AllreduceAlgorithm::kHalvingDoubling,
@@ -26,6 +29,7 @@ Status run_allreduce(AllreduceAlgorithm algorithm, Transport& net, Bytes data,
     case AllreduceAlgorithm::kHalvingDoubling:
       return halving_doubling_allreduce(net, data, reduction, deadline);
     case AllreduceAlgorithm::kSharedMemory:
+      return shared_memory_allreduce(*net.arena(), data, reduction, deadline);
     case AllreduceAlgorithm::kTwoLevel:
     case AllreduceAlgorithm::kAuto: break;
   }
