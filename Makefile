@@ -35,10 +35,11 @@ fuzz: setup build-fuzz
 
 format: setup
 	clang-format-14 -i $(CXX_FILES)
-	.venv/bin/ruff check --fix --quiet .
+	.venv/bin/ruff check --fix-only --quiet .
 	.venv/bin/ruff format --quiet .
 
-docs: setup build-dev
+docs: setup build/dev/build.ninja
+	cmake --build --preset dev --target settings_page -- --quiet
 	build/dev/core/base/settings_page > docs/settings.md
 
 # Stages -----------------------------------------------------------------------------------------

@@ -1,0 +1,418 @@
+#include "base/config.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+namespace hvd {
+namespace {
+
+// The settings whose variable also appears in checks and messages below.
+constexpr char kSecretKey[] = "_HOROVOD_SECRET_KEY";
+
+// Readers: text to value, false when malformed ------------------------------------------------
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+template <typename T>
+bool read_number(std::string_view text, T& value) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end;
+}
+
+// Scripts write 1; people also write true, yes and on.
+bool read_value(std::string_view text, bool& value) {
+  const std::string word = lower_case(text);
+  if (word == "true" || word == "yes" || word == "on") return value = true, true;
+  if (word == "false" || word == "no" || word == "off") return value = false, true;
+  int64_t number = 0;
+  if (!read_number(text, number)) return false;
+  value = number > 0;
+  return true;
+}
+
+bool read_value(std::string_view text, std::string& value) {
+  value = text;
+  return true;
+}
+
+bool read_value(std::string_view text, LogLevel& value) {
+  constexpr std::array<std::string_view, 6> kNames = {"trace",   "debug", "info",
+                                                      "warning", "error", "fatal"};
+  const auto found = std::find(kNames.begin(), kNames.end(), lower_case(text));
+  if (found == kNames.end()) return false;
+  value = static_cast<LogLevel>(found - kNames.begin());
+  return true;
+}
+
+template <typename F>
+bool for_each_item(std::string_view list, F take) {
+  while (true) {
+    const size_t comma = list.find(',');
+    const std::string_view item = trimmed(list.substr(0, comma));
+    if (item.empty() || !take(item)) return false;
+    if (comma == std::string_view::npos) return true;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+bool read_value(std::string_view text, std::vector<std::string>& value) {
+  value.clear();
+  return for_each_item(text, [&](std::string_view item) {
+    value.emplace_back(item);
+    return true;
+  });
+}
+
+bool read_value(std::string_view text, std::vector<int>& value) {
+  value.clear();
+  return for_each_item(text, [&](std::string_view item) {
+    return read_number(item, value.emplace_back()) && value.back() >= 0;
+  });
+}
+
+// 32 bytes in base64 are 43 characters and one '='. Only the form is looked at here: net/secret
+// turns it into bytes.
+bool read_value(std::string_view text, SecretText& value) {
+  const auto is_base64 = [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '/'; };
+  if (text.size() != 44 || text.back() != '=') return false;
+  if (!std::all_of(text.begin(), text.end() - 1, is_base64)) return false;
+  value = SecretText(std::string(text));
+  return true;
+}
+
+template <auto member>
+bool read(std::string_view text, Config& config) {
+  return read_value(text, config.*member);
+}
+
+template <auto member, int64_t least, int64_t most = std::numeric_limits<int32_t>::max()>
+bool read_integer(std::string_view text, Config& config) {
+  int64_t number = 0;
+  if (!read_number(text, number) || number < least || number > most) return false;
+  config.*member = static_cast<std::remove_reference_t<decltype(config.*member)>>(number);
+  return true;
+}
+
+bool read_real(std::string_view text, double least, double most, double& value) {
+  return read_number(text, value) && std::isfinite(value) && value >= least && value <= most;
+}
+
+// A century is as good as for ever and fits every clock.
+constexpr double kLongest = 100.0 * 365 * 86400;
+
+template <auto member, bool may_be_zero>
+bool read_time(std::string_view text, Config& config) {
+  double number = 0;
+  if (!read_real(text, 0, kLongest, number) || (number == 0 && !may_be_zero)) return false;
+  config.*member = std::remove_reference_t<decltype(config.*member)>(number);
+  return true;
+}
+
+template <auto member, bool ccl_too>
+bool read_backend(std::string_view text, Config& config) {
+  const std::string word = lower_case(text);
+  Config::Backend& value = config.*member;
+  if (word == "mpi") return value = Config::Backend::kMpi, true;
+  if (word == "gloo") return value = Config::Backend::kGloo, true;
+  if (word == "ccl" && ccl_too) return value = Config::Backend::kCcl, true;
+  return false;
+}
+
+// "host:port", "1.2.3.4:80" or "[::1]:80".
+bool read_rendezvous(std::string_view text, Config& config) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return false;
+  const std::string_view host = text.substr(0, colon);
+  const bool bracketed = host.starts_with('[') && host.ends_with(']');
+  if (!bracketed && host.find(':') != std::string_view::npos) return false;
+  int port = 0;
+  if (!read_number(text.substr(colon + 1), port) || port < 1 || port > 65535) return false;
+  config.rendezvous = text;
+  return true;
+}
+
+bool read_noise(std::string_view text, Config& config) {
+  return read_real(text, 0, 1, config.autotune_gaussian_process_noise);
+}
+
+// Jobs have always started with a level nobody knows; they still do, and say so.
+bool read_log_level(std::string_view text, Config& config) {
+  if (!read_value(text, config.log_level)) {
+    config.log_level = LogLevel::kWarning;
+    config.warnings.push_back(fmt::format(
+        "HOROVOD_LOG_LEVEL=\"{}\" is not a level (trace, debug, info, warning, error, fatal); "
+        "using warning",
+        text));
+  }
+  return true;
+}
+
+// The table ----------------------------------------------------------------------------------
+
+constexpr char kEngine[] = "Engine";
+constexpr char kAutotune[] = "Autotune";
+constexpr char kReports[] = "Timeline, stall check, log";
+constexpr char kPlace[] = "Place in the job and way to the others";
+
+constexpr char kSwitch[] = "a whole number (above 0 is on), true, false, yes, no, on, off";
+constexpr char kCount[] = "a whole number from 0";
+constexpr char kCountFrom1[] = "a whole number from 1";
+constexpr char kPath[] = "a path";
+constexpr char kSecondsOrZero[] = "seconds, from 0, fractions allowed";
+constexpr char kSecondsAboveZero[] = "seconds, above 0, fractions allowed";
+
+constexpr int64_t kMaxBytes = int64_t{1} << 50;
+
+using C = Config;
+constexpr Setting kSettings[] = {
+    {"HOROVOD_FUSION_THRESHOLD", kEngine, "134217728", "bytes, from 0",
+     "Small tensors are fused into batches of up to this many bytes; 0 turns fusion off.",
+     read_integer<&C::fusion_threshold, 0, kMaxBytes>},
+    {"HOROVOD_CYCLE_TIME", kEngine, "0", "milliseconds, from 0, fractions allowed",
+     "Longest time that a tensor waits for others to be fused with. 0 waits for none: batches "
+     "form while the wire is busy.",
+     read_time<&C::cycle_time, true>},
+    {"HOROVOD_CACHE_CAPACITY", kEngine, "1024", kCount,
+     "Tensors per process set whose negotiation is remembered; 0 remembers none.",
+     read_integer<&C::cache_capacity, 0>},
+    {"HOROVOD_HIERARCHICAL_ALLREDUCE", kEngine, "0", kSwitch,
+     "Always reduce within each host first, then between hosts. Without it the cost model decides.",
+     read<&C::hierarchical_allreduce>},
+    {"HOROVOD_HIERARCHICAL_ALLGATHER", kEngine, "0", kSwitch,
+     "Always gather within each host first, then between hosts. Without it the cost model decides.",
+     read<&C::hierarchical_allgather>},
+    {"HOROVOD_TORUS_ALLREDUCE", kEngine, "0", kSwitch,
+     "On GPUs of several hosts: reduce by NCCL within a host and again between hosts.",
+     read<&C::torus_allreduce>},
+    {"HOROVOD_ALLREDUCE_ALGORITHM", kEngine, "", "the name of an allreduce algorithm",
+     "Use this algorithm for every allreduce in place of the one that the cost model picks.",
+     read<&C::allreduce_algorithm>},
+    {"HOROVOD_DETERMINISTIC", kEngine, "0", kSwitch,
+     "The bits of a result do not depend on fusion, order of submission or timing.",
+     read<&C::deterministic>},
+    {"HOROVOD_DISABLE_GROUP_FUSION", kEngine, "0", kSwitch,
+     "A group of tensors is fused only within itself.", read<&C::disable_group_fusion>},
+    {"HOROVOD_DYNAMIC_PROCESS_SETS", kEngine, "0", kSwitch,
+     "Process sets may be added and removed after init().", read<&C::dynamic_process_sets>},
+    {"HOROVOD_CPU_OPERATIONS", kEngine, "", "mpi, gloo or ccl, any case",
+     "Known from older versions and accepted; tensors in host memory travel by shared memory and "
+     "TCP whatever it says.",
+     read_backend<&C::cpu_operations, true>},
+    {"HOROVOD_CONTROLLER", kEngine, "", "mpi or gloo, any case",
+     "mpi takes rank and size from MPI, gloo from the HOROVOD_* variables; unset: whichever is "
+     "there.",
+     read_backend<&C::controller, false>},
+    {"HOROVOD_THREAD_AFFINITY", kEngine, "", "comma-separated core numbers, one per local rank",
+     "Pins the engine's thread of each local rank to its core.", read<&C::thread_affinity>},
+    {"HOROVOD_ELASTIC", kEngine, "0", kSwitch,
+     "The job survives lost and added hosts; set by the launcher.", read<&C::elastic>},
+    {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", kEngine, "1073741824", "bytes, from 1",
+     "Most bytes that Adasum sends in one piece.",
+     read_integer<&C::adasum_chunk_size, 1, kMaxBytes>},
+    {"HOROVOD_MPI_THREADS_DISABLE", kEngine, "0", kSwitch, "Asks MPI for its single-threaded mode.",
+     read<&C::mpi_threads_disable>},
+    {"HOROVOD_ENABLE_XLA_OPS", kEngine, "0", kSwitch,
+     "TensorFlow: collectives inside functions compiled by XLA.", read<&C::enable_xla_ops>},
+    {"HOROVOD_ENABLE_ASYNC_COMPLETION", kEngine, "0", kSwitch,
+     "GPU: an operation is complete once it is queued on the stream.",
+     read<&C::enable_async_completion>},
+    {"HOROVOD_NUM_NCCL_STREAMS", kEngine, "1", kCountFrom1, "GPU: streams that NCCL uses.",
+     read_integer<&C::num_nccl_streams, 1>},
+    {"HOROVOD_BATCH_D2D_MEMCOPIES", kEngine, "1", kSwitch,
+     "GPU: copy the tensors of a batch by one kernel.", read<&C::batch_d2d_memcopies>},
+    {"HOROVOD_DISABLE_NVTX_RANGES", kEngine, "0", kSwitch, "GPU: no NVTX ranges around operations.",
+     read<&C::disable_nvtx_ranges>},
+    {"HOROVOD_CCL_CACHE", kEngine, "0", kSwitch,
+     "Known from older versions and accepted; there is no oneCCL backend.", read<&C::ccl_cache>},
+
+    {"HOROVOD_AUTOTUNE", kAutotune, "0", kSwitch,
+     "Finds good values for the settings above that are not set.", read<&C::autotune>},
+    {"HOROVOD_AUTOTUNE_LOG", kAutotune, "", kPath,
+     "Rank 0 writes what was tried to this file, as CSV.", read<&C::autotune_log>},
+    {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", kAutotune, "3", kCount, "Samples thrown away at the start.",
+     read_integer<&C::autotune_warmup_samples, 0>},
+    {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", kAutotune, "10", kCountFrom1,
+     "Steps that make one sample.", read_integer<&C::autotune_steps_per_sample, 1>},
+    {"HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", kAutotune, "20", kCountFrom1,
+     "Samples after which the best values so far are kept.",
+     read_integer<&C::autotune_bayes_opt_max_samples, 1>},
+    {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", kAutotune, "0.8", "a number from 0 to 1",
+     "How noisy samples are taken to be.", read_noise},
+
+    {"HOROVOD_TIMELINE", kReports, "", "a path, or DYNAMIC",
+     "Rank 0 writes a timeline to this file; DYNAMIC waits for start_timeline().",
+     read<&C::timeline>},
+    {"HOROVOD_TIMELINE_MARK_CYCLES", kReports, "0", kSwitch,
+     "Marks the engine's rounds in the timeline.", read<&C::timeline_mark_cycles>},
+    {"HOROVOD_TIMELINE_ALL_RANKS", kReports, "0", kSwitch,
+     "Every rank writes a timeline, with its rank in the name of the file.",
+     read<&C::timeline_all_ranks>},
+    {"HOROVOD_STALL_CHECK_DISABLE", kReports, "0", kSwitch,
+     "No warnings about tensors that some ranks have not submitted.",
+     read<&C::stall_check_disable>},
+    {"HOROVOD_STALL_CHECK_TIME_SECONDS", kReports, "60", kSecondsAboveZero,
+     "A tensor that waits longer for some ranks is reported.",
+     read_time<&C::stall_check_time, false>},
+    {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kReports, "0", kSecondsOrZero,
+     "A tensor that waits longer ends the job; 0 never does.",
+     read_time<&C::stall_shutdown_time, true>},
+    {"HOROVOD_LOG_LEVEL", kReports, "warning",
+     "trace, debug, info, warning, error, fatal, any case; anything else is taken for warning",
+     "The least important lines that are shown. Info and lower go to standard output, the others "
+     "to standard error.",
+     read_log_level},
+    {"HOROVOD_LOG_HIDE_TIME", kReports, "0", kSwitch, "Log lines without the time.",
+     read<&C::log_hide_time>},
+
+    {"HOROVOD_RANK", kPlace, "0", kCount, "Number of this process in the job.",
+     read_integer<&C::rank, 0>},
+    {"HOROVOD_SIZE", kPlace, "1", kCountFrom1, "Processes in the job.", read_integer<&C::size, 1>},
+    {"HOROVOD_LOCAL_RANK", kPlace, "0", kCount, "Number of this process on its host.",
+     read_integer<&C::local_rank, 0>},
+    {"HOROVOD_LOCAL_SIZE", kPlace, "1", kCountFrom1, "Processes of the job on this host.",
+     read_integer<&C::local_size, 1>},
+    {"HOROVOD_CROSS_RANK", kPlace, "0", kCount,
+     "Number of this host among those that have this local rank.", read_integer<&C::cross_rank, 0>},
+    {"HOROVOD_CROSS_SIZE", kPlace, "1", kCountFrom1, "Hosts that have this local rank.",
+     read_integer<&C::cross_size, 1>},
+    {"HOROVOD_HOSTNAME", kPlace, "localhost", "a host name",
+     "The name that the launcher knows this host by.", read<&C::hostname>},
+    {"HOROVOD_RENDEZVOUS", kPlace, "", "host:port; [address]:port for IPv6",
+     "Where the ranks find each other; unset for a single process.", read_rendezvous},
+    {"HOROVOD_GLOO_RENDEZVOUS_ADDR", kPlace, "", "a host name or address",
+     "The host part of HOROVOD_RENDEZVOUS, which wins when both are set.",
+     read<&C::rendezvous_host>},
+    {"HOROVOD_GLOO_RENDEZVOUS_PORT", kPlace, "", "a port, 1 to 65535",
+     "The port part of HOROVOD_RENDEZVOUS.", read_integer<&C::rendezvous_port, 1, 65535>},
+    {"HOROVOD_GLOO_IFACE", kPlace, "", "comma-separated interface names",
+     "The older name of HOROVOD_NETWORK_INTERFACES, which wins when both are set.",
+     read<&C::network_interfaces>},
+    {"HOROVOD_NETWORK_INTERFACES", kPlace, "", "comma-separated interface names",
+     "Listen and connect on these network interfaces only.", read<&C::network_interfaces>},
+    {"HOROVOD_GLOO_TIMEOUT_SECONDS", kPlace, "30", kSecondsAboveZero,
+     "How long to wait for the others at the start, and within one operation for a rank that "
+     "neither moves nor dies.",
+     read_time<&C::timeout, false>},
+    {"HOROVOD_HEARTBEAT_TIMEOUT_SECONDS", kPlace, "10", kSecondsAboveZero,
+     "A rank that has been silent for this long counts as lost.",
+     read_time<&C::heartbeat_timeout, false>},
+    {"HOROVOD_SHM_DISABLE", kPlace, "0", kSwitch,
+     "Ranks on one host talk by TCP, not by shared memory.", read<&C::shm_disable>},
+    {"HOROVOD_TLS", kPlace, "0", kSwitch,
+     "Encrypts every connection with TLS 1.3; has to be the same on all ranks.", read<&C::tls>},
+    {kSecretKey, kPlace, "", "32 bytes in base64",
+     "The secret that every process of the job proves to know; set by the launcher.",
+     read<&C::secret_key>},
+};
+
+// Checks across variables ----------------------------------------------------------------------
+
+void check_place(const char* what, int rank, int size, std::vector<std::string>& problems) {
+  if (rank < size) return;
+  problems.push_back(
+      fmt::format("HOROVOD_{0}RANK={1} has to be below HOROVOD_{0}SIZE={2}", what, rank, size));
+}
+
+void finish(Config& config, std::vector<std::string>& problems) {
+  check_place("", config.rank, config.size, problems);
+  check_place("LOCAL_", config.local_rank, config.local_size, problems);
+  check_place("CROSS_", config.cross_rank, config.cross_size, problems);
+  if (config.rendezvous_host.empty() != (config.rendezvous_port == 0)) {
+    problems.emplace_back(
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR and HOROVOD_GLOO_RENDEZVOUS_PORT have to be set together");
+  } else if (config.rendezvous.empty() && config.rendezvous_port != 0) {
+    const bool v6 = config.rendezvous_host.find(':') != std::string::npos;
+    config.rendezvous = fmt::format(fmt::runtime(v6 ? "[{}]:{}" : "{}:{}"), config.rendezvous_host,
+                                    config.rendezvous_port);
+  }
+  if (config.stall_shutdown_time > Config::Seconds(0) &&
+      config.stall_shutdown_time < config.stall_check_time) {
+    config.warnings.push_back(fmt::format(
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS={} is below HOROVOD_STALL_CHECK_TIME_SECONDS={} and "
+        "is ignored: raise it, or set it to 0",
+        config.stall_shutdown_time.count(), config.stall_check_time.count()));
+    config.stall_shutdown_time = Config::Seconds(0);
+  }
+}
+
+std::string joined(const std::vector<std::string>& problems) {
+  std::string text;
+  for (const std::string& problem : problems) text += (text.empty() ? "" : "; ") + problem;
+  return text;
+}
+
+}  // namespace
+
+Result<Config> Config::from(Lookup lookup) {
+  Config config;
+  std::vector<std::string> problems;
+  for (const Setting& setting : kSettings) {
+    const char* value = lookup(setting.variable);
+    const std::string_view text = value == nullptr ? std::string_view() : trimmed(value);
+    if (text.empty()) continue;
+    config.given.emplace_back(setting.variable);
+    if (setting.read(text, config)) continue;
+    const bool secret = setting.variable == std::string_view(kSecretKey);
+    problems.push_back(fmt::format("{}={}: accepted is {}", setting.variable,
+                                   secret ? "(not shown)" : fmt::format("\"{}\"", text),
+                                   setting.accepted));
+  }
+  // A field that could not be read still has its default: checks between fields would mislead.
+  if (problems.empty()) finish(config, problems);
+  if (!problems.empty()) return invalid_argument(joined(problems));
+  return config;
+}
+
+Result<Config> Config::from_environment() {
+  auto config = from([](const char* variable) { return std::getenv(variable); });
+  if (config.is_ok()) {
+    for (const std::string& warning : config->warnings) HVD_LOG(kWarning, "{}", warning);
+  }
+  return config;
+}
+
+bool Config::was_given(std::string_view variable) const {
+  return std::find(given.begin(), given.end(), variable) != given.end();
+}
+
+std::span<const Setting> settings() { return kSettings; }
+
+std::string settings_page() {
+  std::string page =
+      "# Settings\n\n"
+      "Environment variables, read once when a job starts. An empty value counts as unset. A\n"
+      "malformed value stops the start with a message that names the variable, its value and what\n"
+      "is accepted.\n\n"
+      "This page is written by `make docs` from the table in `core/base/config.cc`.\n";
+  std::string_view section;
+  for (const Setting& setting : kSettings) {
+    if (setting.section != section) {
+      section = setting.section;
+      page += fmt::format(
+          "\n## {}\n\n| Variable | Default | Accepted | Meaning |\n|---|---|---|---|\n", section);
+    }
+    page += fmt::format("| `{}` | {} | {} | {} |\n", setting.variable,
+                        setting.default_text.empty() ? "unset" : setting.default_text,
+                        setting.accepted, setting.documentation);
+  }
+  return page;
+}
+
+}  // namespace hvd

@@ -1,0 +1,134 @@
+// Every setting, as one value that is read once when a job starts and then passed to whoever
+// needs it. Nothing else in the project looks at HOROVOD_* variables.
+//
+// A malformed value is an error that names the variable, the value and what is accepted; all
+// malformed variables are reported together. An empty value counts as unset. The table behind
+// settings() drives the parser and docs/settings.md alike, so neither can forget a variable.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/log.h"
+#include "base/status.h"
+
+namespace hvd {
+
+// A secret in text form. Only text() shows it: it has no formatter and no stream operator.
+class SecretText {
+ public:
+  SecretText() = default;
+  explicit SecretText(std::string text) : text_(std::move(text)) {}
+  const std::string& text() const { return text_; }
+  bool empty() const { return text_.empty(); }
+  bool operator==(const SecretText&) const = default;
+
+ private:
+  std::string text_;
+};
+
+struct Config {
+  using Seconds = std::chrono::duration<double>;
+  using Milliseconds = std::chrono::duration<double, std::milli>;
+  // What carries out operations, in the words that scripts already use.
+  enum class Backend { kDefault, kMpi, kGloo, kCcl };
+
+  // The value of a variable, or null when it is unset; as std::getenv.
+  using Lookup = FunctionRef<const char*(const char* variable)>;
+
+  static Result<Config> from(Lookup lookup);
+  // From the environment of this process; writes `warnings` to the log.
+  static Result<Config> from_environment();
+
+  // Engine.
+  int64_t fusion_threshold = 128 << 20;
+  Milliseconds cycle_time{0};
+  int cache_capacity = 1024;
+  bool hierarchical_allreduce = false;
+  bool hierarchical_allgather = false;
+  bool torus_allreduce = false;
+  std::string allreduce_algorithm;
+  bool deterministic = false;
+  bool disable_group_fusion = false;
+  bool dynamic_process_sets = false;
+  Backend cpu_operations = Backend::kDefault;
+  Backend controller = Backend::kDefault;
+  std::vector<int> thread_affinity;
+  bool elastic = false;
+  int64_t adasum_chunk_size = 1 << 30;
+  bool mpi_threads_disable = false;
+  bool enable_xla_ops = false;
+  bool enable_async_completion = false;
+  int num_nccl_streams = 1;
+  bool batch_d2d_memcopies = true;
+  bool disable_nvtx_ranges = false;
+  bool ccl_cache = false;
+
+  // Autotune.
+  bool autotune = false;
+  std::string autotune_log;
+  int autotune_warmup_samples = 3;
+  int autotune_steps_per_sample = 10;
+  int autotune_bayes_opt_max_samples = 20;
+  double autotune_gaussian_process_noise = 0.8;
+
+  // Timeline, stall check, log.
+  std::string timeline;
+  bool timeline_mark_cycles = false;
+  bool timeline_all_ranks = false;
+  bool stall_check_disable = false;
+  Seconds stall_check_time{60};
+  Seconds stall_shutdown_time{0};
+  LogLevel log_level = LogLevel::kWarning;
+  bool log_hide_time = false;
+
+  // Place in the job and way to the others.
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  int cross_rank = 0;
+  int cross_size = 1;
+  std::string hostname = "localhost";
+  std::string rendezvous;  // "host:port" of the store; empty means that this process is alone
+  std::vector<std::string> network_interfaces;
+  Seconds timeout{30};
+  Seconds heartbeat_timeout{10};
+  bool shm_disable = false;
+  bool tls = false;
+  SecretText secret_key;
+
+  // The older spelling of `rendezvous`, which from() fills in from these two.
+  std::string rendezvous_host;
+  int rendezvous_port = 0;
+
+  // Variables that had a value: autotune leaves alone what the user has set.
+  std::vector<std::string_view> given;
+  bool was_given(std::string_view variable) const;
+  // Values that were accepted but will not do what their author hopes.
+  std::vector<std::string> warnings;
+
+  bool operator==(const Config&) const = default;
+};
+
+// One variable. Defaults and accepted values are written as a user would write them.
+struct Setting {
+  const char* variable;
+  std::string_view section;
+  std::string_view default_text;  // empty: unset
+  std::string_view accepted;
+  std::string_view documentation;
+  // Puts the value in its field, or says no.
+  bool (*read)(std::string_view text, Config& config);
+};
+
+std::span<const Setting> settings();
+// docs/settings.md.
+std::string settings_page();
+
+}  // namespace hvd

@@ -1,0 +1,199 @@
+#include "base/config.h"
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "testing/assertions.h"
+
+namespace hvd {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Environment = std::map<std::string, std::string>;
+
+Result<Config> read(const Environment& environment) {
+  return Config::from([&](const char* variable) -> const char* {
+    const auto found = environment.find(variable);
+    return found == environment.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string complaint(const Environment& environment) {
+  const auto config = read(environment);
+  EXPECT_CODE(StatusCode::kInvalidArgument, config);
+  return config.status().message();
+}
+
+constexpr char kSecret[] = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+TEST(Config, WithoutVariablesEveryFieldHasItsDefault) {
+  const auto config = read({});
+  ASSERT_OK(config);
+  EXPECT_EQ(*config, Config());
+  EXPECT_EQ(config->cycle_time.count(), 0) << "event-driven";
+}
+
+TEST(Config, DefaultsInTheTableAreThoseOfTheFields) {
+  Config config;
+  for (const Setting& setting : settings()) {
+    if (setting.default_text.empty()) continue;
+    EXPECT_TRUE(setting.read(setting.default_text, config)) << setting.variable;
+    EXPECT_EQ(config, Config()) << setting.variable;
+  }
+}
+
+TEST(Config, EveryVariableStandsInTheTableOnceAndIsDescribed) {
+  std::set<std::string_view> seen;
+  for (const Setting& setting : settings()) {
+    EXPECT_TRUE(seen.insert(setting.variable).second) << setting.variable;
+    EXPECT_FALSE(setting.accepted.empty()) << setting.variable;
+    EXPECT_FALSE(setting.documentation.empty()) << setting.variable;
+  }
+}
+
+// Each variable changes its own field and no other: a copied row in the table shows here.
+TEST(Config, EveryVariableReachesAFieldOfItsOwn) {
+  const Environment special = {{"HOROVOD_BATCH_D2D_MEMCOPIES", "0"},
+                               {"HOROVOD_CPU_OPERATIONS", "Gloo"},
+                               {"HOROVOD_CONTROLLER", "MPI"},
+                               {"HOROVOD_LOG_LEVEL", "Trace"},
+                               {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "0.5"},
+                               {"HOROVOD_RENDEZVOUS", "[::1]:80"},
+                               {"_HOROVOD_SECRET_KEY", kSecret}};
+  std::vector<Config> seen = {Config()};
+  for (const Setting& setting : settings()) {
+    if (setting.variable == std::string_view("HOROVOD_GLOO_IFACE")) continue;  // an older name
+    const auto found = special.find(setting.variable);
+    const bool is_switch = setting.accepted.find("on, off") != std::string_view::npos;
+    Config config;
+    ASSERT_TRUE(setting.read(found != special.end() ? found->second
+                             : is_switch            ? "on"
+                                                    : "7",
+                             config))
+        << setting.variable;
+    for (const Config& other : seen) EXPECT_NE(config, other) << setting.variable;
+    seen.push_back(config);
+  }
+}
+
+TEST(Config, SwitchesTakeNumbersAndWords) {
+  for (const char* on : {"1", "2", "+1", "true", "YES", " On "}) {
+    EXPECT_TRUE(read({{"HOROVOD_TLS", on}})->tls) << on;
+  }
+  for (const char* off : {"0", "-1", "False", "no", "OFF", "", " "}) {
+    EXPECT_FALSE(read({{"HOROVOD_TLS", off}})->tls) << off;
+  }
+  EXPECT_CODE(StatusCode::kInvalidArgument, read({{"HOROVOD_TLS", "enable"}}));
+}
+
+TEST(Config, MalformedValuesAreAllReportedWithWhatIsAccepted) {
+  EXPECT_EQ(complaint({{"HOROVOD_FUSION_THRESHOLD", "64MB"}, {"HOROVOD_CYCLE_TIME", "-1"}}),
+            "HOROVOD_FUSION_THRESHOLD=\"64MB\": accepted is bytes, from 0; "
+            "HOROVOD_CYCLE_TIME=\"-1\": accepted is milliseconds, from 0, fractions allowed");
+}
+
+TEST(Config, ValuesOutOfRangeOrWithLeftoversAreMalformed) {
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"HOROVOD_RANK", "-1"},
+      {"HOROVOD_RANK", "0x10"},
+      {"HOROVOD_SIZE", "0"},
+      {"HOROVOD_SIZE", "99999999999999999999"},
+      {"HOROVOD_CACHE_CAPACITY", "1.5"},
+      {"HOROVOD_CYCLE_TIME", "nan"},
+      {"HOROVOD_CYCLE_TIME", "inf"},
+      {"HOROVOD_GLOO_TIMEOUT_SECONDS", "0"},
+      {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "1.1"},
+      {"HOROVOD_CPU_OPERATIONS", "nccl"},
+      {"HOROVOD_CONTROLLER", "ccl"},
+      {"HOROVOD_THREAD_AFFINITY", "0,,1"},
+      {"HOROVOD_THREAD_AFFINITY", "0,-1"},
+      {"HOROVOD_NETWORK_INTERFACES", "eth0,"},
+      {"HOROVOD_RENDEZVOUS", "node1"},
+      {"HOROVOD_RENDEZVOUS", ":80"},
+      {"HOROVOD_RENDEZVOUS", "::1:80"},
+      {"HOROVOD_RENDEZVOUS", "node1:65536"},
+      {"_HOROVOD_SECRET_KEY", "AAEC"},
+  };
+  for (const auto& [variable, value] : bad) {
+    EXPECT_THAT(complaint({{variable, value}}), AllOf(HasSubstr(variable), HasSubstr("accepted")))
+        << value;
+  }
+}
+
+TEST(Config, TheSecretIsReadButNeverShown) {
+  EXPECT_EQ(read({{"_HOROVOD_SECRET_KEY", kSecret}})->secret_key.text(), kSecret);
+  EXPECT_THAT(complaint({{"_HOROVOD_SECRET_KEY", "hush-hush"}}),
+              AllOf(HasSubstr("_HOROVOD_SECRET_KEY"), Not(HasSubstr("hush"))));
+}
+
+TEST(Config, RanksHaveToBeBelowSizes) {
+  EXPECT_THAT(complaint({{"HOROVOD_RANK", "4"},
+                         {"HOROVOD_SIZE", "4"},
+                         {"HOROVOD_LOCAL_RANK", "1"},
+                         {"HOROVOD_CROSS_RANK", "1"},
+                         {"HOROVOD_CROSS_SIZE", "2"}}),
+              AllOf(HasSubstr("HOROVOD_RANK=4 has to be below HOROVOD_SIZE=4"),
+                    HasSubstr("HOROVOD_LOCAL_RANK=1"), Not(HasSubstr("CROSS"))));
+}
+
+TEST(Config, RendezvousComesFromEitherSpelling) {
+  const Environment older = {{"HOROVOD_GLOO_RENDEZVOUS_ADDR", "::1"},
+                             {"HOROVOD_GLOO_RENDEZVOUS_PORT", "80"}};
+  EXPECT_EQ(read(older)->rendezvous, "[::1]:80");
+  Environment both = older;
+  both["HOROVOD_RENDEZVOUS"] = "node1:99";
+  EXPECT_EQ(read(both)->rendezvous, "node1:99");
+  EXPECT_THAT(complaint({{"HOROVOD_GLOO_RENDEZVOUS_ADDR", "node1"}}), HasSubstr("set together"));
+}
+
+TEST(Config, NetworkInterfacesWinOverTheirOlderName) {
+  EXPECT_THAT(read({{"HOROVOD_GLOO_IFACE", "eth0"}})->network_interfaces, ElementsAre("eth0"));
+  EXPECT_THAT(read({{"HOROVOD_NETWORK_INTERFACES", "ib0, eth1"}, {"HOROVOD_GLOO_IFACE", "eth0"}})
+                  ->network_interfaces,
+              ElementsAre("ib0", "eth1"));
+}
+
+TEST(Config, AnUnknownLogLevelIsAWarningAndMeansWarning) {
+  const auto config = read({{"HOROVOD_LOG_LEVEL", "loud"}});
+  ASSERT_OK(config);
+  EXPECT_EQ(config->log_level, LogLevel::kWarning);
+  EXPECT_THAT(config->warnings, ElementsAre(HasSubstr("\"loud\" is not a level")));
+}
+
+TEST(Config, AShutdownTimeBelowTheWarningTimeIsIgnoredWithAWarning) {
+  const auto config = read({{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "5"}});
+  ASSERT_OK(config);
+  EXPECT_EQ(config->stall_shutdown_time.count(), 0);
+  EXPECT_THAT(config->warnings, ElementsAre(HasSubstr("is ignored")));
+}
+
+TEST(Config, KnowsWhichVariablesWereGiven) {
+  const auto config = read({{"HOROVOD_CYCLE_TIME", "3.5"}, {"HOROVOD_AUTOTUNE", ""}});
+  ASSERT_OK(config);
+  EXPECT_EQ(config->cycle_time.count(), 3.5);
+  EXPECT_TRUE(config->was_given("HOROVOD_CYCLE_TIME"));
+  EXPECT_FALSE(config->was_given("HOROVOD_AUTOTUNE"));
+}
+
+TEST(Config, TheEnvironmentOfTheProcessIsRead) {
+  setenv("HOROVOD_HOSTNAME", "here", 1);
+  EXPECT_EQ(Config::from_environment()->hostname, "here");
+  unsetenv("HOROVOD_HOSTNAME");
+  EXPECT_EQ(Config::from_environment()->hostname, "localhost");
+}
+
+TEST(Config, TheDocumentedSettingsAreCurrent) {
+  std::ifstream file(HVD_SOURCE_DIR "/docs/settings.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  EXPECT_EQ(page.str(), settings_page()) << "run `make docs`";
+}
+
+}  // namespace
+}  // namespace hvd

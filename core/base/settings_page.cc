@@ -1,0 +1,6 @@
+// Prints docs/settings.md; `make docs` puts it there.
+#include <cstdio>
+
+#include "base/config.h"
+
+int main() { std::fputs(hvd::settings_page().c_str(), stdout); }
