@@ -1,0 +1,72 @@
+"""Arrows between the folders of core/ point one way: each includes only what stands to its left."""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+LAYERS = ["base", "net", "transport", "collectives", "engine", "capi"]
+ALLOWED = {layer: set(LAYERS[: i + 1]) for i, layer in enumerate(LAYERS)}
+ALLOWED["launcher"] = {"launcher", "base", "net"}
+ALLOWED["testing"] = {"testing", "base", "net", "transport"}
+
+
+def bad_includes(source: pathlib.PurePath, text: str) -> list[str]:
+    """What `source` (relative to the root) includes although it stands further right."""
+    layer = source.parts[1] if source.parts[0] == "core" else source.parts[0]
+    allowed = ALLOWED[layer]
+    if source.name.endswith("_test.cc"):
+        allowed = allowed | {"testing"}
+    found = []
+    for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.MULTILINE):
+        included = name.split("/")[0]
+        if "/" not in name:
+            found.append(f'{source}: "{name}" has to start with its folder, as "{layer}/{name}"')
+        elif included not in allowed:
+            found.append(f'{source}: {layer} must not include "{name}"')
+    return found
+
+
+def sources() -> list[pathlib.Path]:
+    files = [*(ROOT / "core").rglob("*"), *(ROOT / "launcher").rglob("*")]
+    return [path for path in files if path.suffix in (".h", ".cc")]
+
+
+def test_no_include_points_to_the_right():
+    found = [
+        problem
+        for path in sources()
+        for problem in bad_includes(path.relative_to(ROOT), path.read_text())
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_sources_are_found_at_all():
+    assert len(sources()) > 20
+
+
+def test_an_include_to_the_right_is_caught():
+    def problems(path, include):
+        return bad_includes(pathlib.PurePath(path), f'#pragma once\n#include "{include}"\n')
+
+    assert problems("core/net/store.cc", "transport/transport.h")
+    assert problems("core/base/log.h", "net/fd.h")
+    assert problems("core/transport/tcp/tcp.cc", "collectives/select.h")
+    assert problems("launcher/main.cc", "transport/transport.h")
+    assert problems("core/net/store.cc", "testing/assertions.h")
+    assert problems("core/net/store.cc", "fd.h")
+    assert not problems("core/net/store_test.cc", "testing/assertions.h")
+    assert not problems("core/transport/tcp/tcp.cc", "net/fd.h")
+
+
+def test_cmake_links_layers_in_the_same_order():
+    seen = 0
+    for layer in LAYERS:
+        lists = ROOT / "core" / layer / "CMakeLists.txt"
+        text = lists.read_text() if lists.exists() else ""
+        for call in re.findall(r"hvd_layer\(.*?\)", text, re.DOTALL):
+            depends = re.search(r"DEPENDS((?:\s+[a-z]+\b)*)", call)
+            for name in depends.group(1).split() if depends else []:
+                assert name in ALLOWED[layer] - {layer}, f"{layer} must not link {name}"
+                seen += 1
+    assert seen > 0

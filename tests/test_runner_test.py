@@ -1,0 +1,130 @@
+"""The scripts that run and count tests notice failures, crashes, hangs and failed stages."""
+
+import pathlib
+import stat
+import subprocess
+import sys
+import textwrap
+
+import junit
+import run_stages
+import run_tests
+
+SCRIPTS = pathlib.Path(__file__).resolve().parent.parent / "scripts"
+
+
+def run(folder: pathlib.Path, body: str, *, is_gtest=True, timeout=20.0):
+    """Runs a stand-in for a test program: `body` is Python, `xml` the file that it may write."""
+    script = folder / "program.py"
+    head = f"#!{sys.executable}\nimport os, sys, time\n"
+    head += "xml = sys.argv[1].removeprefix('--gtest_output=xml:') if len(sys.argv) > 1 else ''\n"
+    script.write_text(head + textwrap.dedent(body))
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    program = run_tests.Program("p", [str(script)], str(folder), timeout, False, is_gtest)
+    passed, output = run_tests.run_program(program, folder / "results")
+    return passed, junit.read_folder(folder / "results"), output
+
+
+GTEST_XML = """
+    open(xml, "w").write('''<testsuites><testsuite name="S">
+      <testcase name="Good" classname="S" status="run" result="completed"/>
+      <testcase name="Bad" classname="S" status="run" result="completed">
+        <failure message="1 != 2"/></testcase>
+      <testcase name="Skip" classname="S" status="run" result="skipped">
+        <skipped message="no namespaces"/></testcase>
+      <testcase name="DISABLED_Off" classname="S" status="notrun" result="suppressed"/>
+    </testsuite></testsuites>''')
+"""
+
+
+def test_cases_of_a_gtest_program_are_counted_one_by_one(tmp_path):
+    passed, cases, _ = run(tmp_path, GTEST_XML + "    sys.exit(1)\n")
+    assert not passed
+    assert cases == [
+        junit.Case("S.Good", "passed"),
+        junit.Case("S.Bad", "failed", "1 != 2"),
+        junit.Case("S.Skip", "skipped", "no namespaces"),
+        junit.Case("S.DISABLED_Off", "skipped", "disabled"),
+    ]
+
+
+BROKEN_OFF = """
+    print("[ RUN      ] S.First")
+    print("[       OK ] S.First (1 ms)")
+    print("[ RUN      ] S.Second/3")
+    sys.stdout.flush()
+"""
+
+
+def test_a_crash_fails_the_test_it_happened_in(tmp_path):
+    passed, cases, output = run(tmp_path, BROKEN_OFF + "    os.abort()\n")
+    assert not passed
+    assert [case.outcome for case in cases] == ["passed", "failed"]
+    assert cases[1].name.endswith("S.Second/3")
+    assert cases[1].reason == "ended by SIGABRT"
+    assert "S.Second/3" in output
+
+
+def test_a_program_that_hangs_is_killed_and_fails(tmp_path):
+    passed, cases, _ = run(tmp_path, BROKEN_OFF + "    time.sleep(600)\n", timeout=1.0)
+    assert not passed
+    assert "time limit" in cases[1].reason
+
+
+def test_leaving_early_with_success_is_a_failure(tmp_path):
+    passed, cases, _ = run(tmp_path, BROKEN_OFF)
+    assert not passed
+    assert [case.outcome for case in cases] == ["passed", "failed"]
+
+
+def test_a_leak_report_after_all_tests_passed_is_a_failure(tmp_path):
+    body = """
+    open(xml, "w").write('<testsuites><testcase name="Good" classname="S"/></testsuites>')
+    sys.exit(23)
+    """
+    passed, cases, _ = run(tmp_path, body)
+    assert not passed
+    assert sorted(case.outcome for case in cases) == ["failed", "passed"]
+
+
+def test_a_plain_program_is_one_case(tmp_path):
+    assert run(tmp_path, "", is_gtest=False)[1][0].outcome == "passed"
+    passed, cases, _ = run(tmp_path, "sys.exit(3)", is_gtest=False)
+    assert not passed
+    assert cases == [junit.Case("p.program", "failed", "exited with 3")]
+
+
+def run_stages_in(folder: pathlib.Path, makefile: str) -> tuple[int, list[str]]:
+    (folder / "Makefile").write_text(makefile)
+    outcome = subprocess.run(
+        [sys.executable, SCRIPTS / "run_stages.py", "results", "one", "two"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return outcome.returncode, outcome.stdout.splitlines()
+
+
+def test_the_last_line_adds_up_all_stages_and_says_why_tests_were_skipped(tmp_path):
+    for stage in ("one", "two"):
+        cases = [junit.Case("a", "passed"), junit.Case("b", "skipped", "no namespaces")]
+        junit.write(tmp_path / f"{stage}.xml", "s", cases)
+    recipe = "{0}:\n\t@mkdir -p results/{0} && cp {0}.xml results/{0}/\n"
+    code, lines = run_stages_in(tmp_path, recipe.format("one") + recipe.format("two"))
+    assert code == 0
+    assert lines[-1] == "2 passed, 0 failed, 2 skipped"
+    assert "skipped: two: s.b: no namespaces" in lines
+
+
+def test_a_stage_that_fails_without_tests_counts_and_the_next_one_still_runs(tmp_path):
+    code, lines = run_stages_in(tmp_path, "one:\n\t@exit 4\ntwo:\n\t@echo second ran\n")
+    assert code != 0
+    assert "second ran" in lines
+    assert lines[-1] == "0 passed, 1 failed, 0 skipped"
+
+
+def test_failed_cases_make_the_run_fail_even_if_the_stage_forgets_to(tmp_path, capsys):
+    junit.write(tmp_path / "one" / "x.xml", "s", [junit.Case("a", "failed", "why")])
+    assert run_stages.report(tmp_path, {"one": 1.0}) == 1
+    assert capsys.readouterr().out.endswith("0 passed, 1 failed, 0 skipped\n")
