@@ -22,7 +22,7 @@ def bad_includes(source: pathlib.PurePath, text: str) -> list[str]:
         included = name.split("/")[0]
         if "/" not in name:
             found.append(f'{source}: "{name}" has to start with its folder, as "{layer}/{name}"')
-        elif included not in allowed:
+        elif included in ALLOWED and included not in allowed:
             found.append(f'{source}: {layer} must not include "{name}"')
     return found
 
