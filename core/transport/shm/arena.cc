@@ -105,7 +105,6 @@ Status Arena::wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline)
     if (polls % kPollsBetweenChecks == 0) HVD_TRY(check_peer(peer));
     if (!backoff.pause()) continue;
     HVD_TRY(check());
-<<<<<<< HEAD
     // In this order: the mark may have been the last thing it did.
     if (has_left(peer) && awaited.load() < turn) {
       return fail(peer_lost(names_[peer], "it left the job"));
@@ -113,14 +112,6 @@ Status Arena::wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline)
     if (deadline.expired()) {
       // It may have come just before it died, or just now: what counts is the mark.
       if (awaited.load() >= turn) return Status::ok();
-=======
-    // A rank leaves in peace after its last mark, so the mark is looked at once more.
-    const bool left = lifelines_[peer].state() == Lifeline::State::kLeft;
-    const bool expired = deadline.expired();
-    if ((left || expired) && awaited.load() >= turn) return Status::ok();
-    if (left) return fail(peer_lost(names_[peer], "it left the job"));
-    if (expired) {
->>>>>>> 51b0543 (A rank that leaves after its last mark is not lost to those still working)
       return fail(timeout_error(fmt::format(
           "rank {} waited in vain for rank {} on the same host; it is alive but has not taken part",
           names_[rank_], names_[peer])));
