@@ -2,7 +2,7 @@
 // in the memory of one server; waiting for a name is woken by the server, never polled.
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -22,7 +22,7 @@ namespace hvd {
 // What the store refuses to hold; each refusal is an error that names the limit.
 struct StoreLimits {
   size_t key_bytes = 1024;
-  size_t value_bytes = size_t{4} << 20;
+  size_t value_bytes = size_t{4} << 20;  // at most 15 MiB: an answer has to fit one frame
   size_t keys = size_t{1} << 20;
   size_t total_bytes = size_t{256} << 20;  // keys and values together
 };
@@ -92,11 +92,19 @@ class StoreClient {
 
  private:
   explicit StoreClient(Channel channel);
-  Result<ByteBuffer> call(ByteBuffer request, uint64_t id, Deadline deadline);
+  Status failed(const Status& why) const;
+  Status send(ConstBytes message, Deadline deadline);
+  // The next answer that is not older than request `oldest_id`.
+  Result<ByteBuffer> receive(uint64_t oldest_id, Deadline deadline);
+  // Sends the request with id last_id_ and waits for its answer.
+  Result<ByteBuffer> call(ConstBytes message);
+  // Ends the wait `wait_id`, which has timed out, with an error that names what is missing.
+  Result<ByteBuffer> stop_wait(uint64_t wait_id, size_t keys);
 
   Channel channel_;
   std::chrono::milliseconds answer_timeout_{30'000};
   uint64_t last_id_ = 0;
+  uint64_t received_id_ = 0;  // of the answer that receive() returned last
 };
 
 }  // namespace hvd

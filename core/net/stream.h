@@ -24,8 +24,9 @@ class Stream {
   // Reads at most in.size() bytes, which is not zero; 0 means that none are there yet.
   virtual Result<size_t> read_some(Bytes in) = 0;
 
-  // Writes at most out.size() bytes; 0 means that the socket is full. The next write then has to
-  // begin with the same bytes and offer at least as many: TLS may hold them encrypted already.
+  // Writes at most out.size() bytes; 0 means that the socket is full. After a write that took less
+  // than was offered, the next one has to begin with the bytes that were not taken and to offer at
+  // least as many: TLS may hold them encrypted already.
   virtual Result<size_t> write_some(ConstBytes out) = 0;
   // The same for pieces that lie apart, one system call where possible.
   virtual Result<size_t> write_gather(std::span<const ConstBytes> pieces) = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <vector>
 
 namespace hvd {
 namespace {
@@ -115,15 +116,21 @@ SSL_CTX* make_context(const SSL_METHOD* method) {
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  // Nobody's certificate is trusted: a peer without the key cannot offer one instead.
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_psk_use_session_callback(context, use_key);
   SSL_CTX_set_psk_find_session_callback(context, find_key);
   return context;
 }
 
+SSL_CTX* make_client_context() {
+  SSL_CTX* context = make_context(TLS_client_method());
+  // Nobody's certificate is trusted: a server without the key cannot offer one instead. (A client
+  // cannot either: it would be asked for one only by a server that has one itself.)
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  return context;
+}
+
 SSL_CTX* context_for(TlsStream::Role role) {
-  static SSL_CTX* const client = make_context(TLS_client_method());
+  static SSL_CTX* const client = make_client_context();
   static SSL_CTX* const server = make_context(TLS_server_method());
   return role == TlsStream::Role::kClient ? client : server;
 }
@@ -181,29 +188,34 @@ class OpenSslStream final : public TlsStream {
     return total;
   }
 
-  Result<size_t> write_some(ConstBytes out) override {
-    size_t total = 0;
-    while (total < out.size()) {
-      ERR_clear_error();
-      size_t count = 0;
-      const int outcome =
-          SSL_write_ex(ssl_, out.data() + total, std::min(out.size() - total, kRecord), &count);
-      if (outcome != 1) {
-        HVD_TRY_ASSIGN(write_waits_for_, blocked_or_failed(outcome));
-        break;
-      }
-      total += count;
-    }
-    return total;
-  }
+  Result<size_t> write_some(ConstBytes out) override { return write_gather({&out, 1}); }
 
   Result<size_t> write_gather(std::span<const ConstBytes> pieces) override {
-    size_t total = 0;
-    for (const ConstBytes piece : pieces) {
-      HVD_TRY_ASSIGN(const size_t count, write_some(piece));
-      total += count;
-      if (count < piece.size()) break;
+    // The record that the last call encrypted goes first, whatever way the caller cuts it now.
+    size_t resumed = 0;
+    if (!blocked_.empty()) {
+      HVD_TRY_ASSIGN(resumed, write_record(blocked_));
+      if (resumed == 0) return size_t{0};
+      blocked_.clear();
     }
+    size_t total = resumed;
+    size_t skip = resumed;
+    for (ConstBytes piece : pieces) {
+      const size_t written_before = std::min(skip, piece.size());
+      skip -= written_before;
+      piece = piece.subspan(written_before);
+      while (!piece.empty()) {
+        const ConstBytes record = piece.first(std::min(piece.size(), kRecord));
+        HVD_TRY_ASSIGN(const size_t count, write_record(record));
+        if (count == 0) {
+          blocked_.assign(record.begin(), record.end());
+          return total;
+        }
+        total += count;
+        piece = piece.subspan(count);
+      }
+    }
+    HVD_CHECK(skip == 0);  // the caller took back bytes that it had offered
     return total;
   }
 
@@ -213,6 +225,16 @@ class OpenSslStream final : public TlsStream {
   uint32_t write_waits_for() const override { return write_waits_for_; }
 
  private:
+  // All of `record`, or 0 when the socket is full.
+  Result<size_t> write_record(ConstBytes record) {
+    ERR_clear_error();
+    size_t count = 0;
+    const int outcome = SSL_write_ex(ssl_, record.data(), record.size(), &count);
+    if (outcome == 1) return count;
+    HVD_TRY_ASSIGN(write_waits_for_, blocked_or_failed(outcome));
+    return size_t{0};
+  }
+
   Result<uint32_t> blocked_or_failed(int outcome) {
     switch (SSL_get_error(ssl_, outcome)) {
       case SSL_ERROR_WANT_READ: return kReadable;
@@ -228,6 +250,7 @@ class OpenSslStream final : public TlsStream {
 
   Wire wire_;
   SSL* ssl_ = nullptr;
+  std::vector<std::byte> blocked_;  // a record that is encrypted but not yet written
   uint32_t read_waits_for_ = kReadable;
   uint32_t write_waits_for_ = kWritable;
 };

@@ -1,0 +1,155 @@
+#include "net/authenticate.h"
+#include "net/socket.h"
+#include "net/store.h"
+#include "net/store_table.h"
+
+namespace hvd {
+namespace {
+
+// For the answer to "which keys are missing" after a wait has timed out.
+constexpr std::chrono::seconds kMissingTimeout{1};
+
+template <typename... Args>
+ByteBuffer request(uint64_t id, StoreOp op, const Args&... args) {
+  Encoder encoder;
+  encoder.put(id).put(static_cast<uint8_t>(op));
+  (encoder.put(args), ...);
+  return encoder.take();
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::span<const Endpoint> where,
+                                                          const Secret& secret, bool tls,
+                                                          Deadline deadline) {
+  auto socket = connect_any(where, deadline);
+  if (!socket.is_ok()) return socket.status().with_context("rendezvous store");
+  auto peer = connect_stream(std::move(socket).value(), secret, {tls}, deadline);
+  if (!peer.is_ok()) return peer.status().with_context("rendezvous store");
+  return std::unique_ptr<StoreClient>(new StoreClient(Channel(std::move(peer).value())));
+}
+
+Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::string_view host_and_port,
+                                                          const Secret& secret, bool tls,
+                                                          Deadline deadline) {
+  auto endpoints = resolve(host_and_port);
+  if (!endpoints.is_ok()) return endpoints.status().with_context("rendezvous store");
+  return connect(*endpoints, secret, tls, deadline);
+}
+
+StoreClient::StoreClient(Channel channel) : channel_(std::move(channel)) {}
+
+Status StoreClient::failed(const Status& why) const {
+  return why.with_context("rendezvous store " + channel_.peer().to_string());
+}
+
+Status StoreClient::send(ConstBytes message, Deadline deadline) {
+  const Status sent = channel_.send(message, deadline);
+  return sent.is_ok() ? sent : failed(sent);
+}
+
+Result<ByteBuffer> StoreClient::receive(uint64_t oldest_id, Deadline deadline) {
+  while (true) {
+    auto message = channel_.recv(deadline);
+    if (!message.is_ok()) return failed(message.status());
+    Decoder answer(*message);
+    uint64_t id = 0;
+    uint8_t code = 0;
+    std::string text;
+    ByteBuffer result;
+    HVD_TRY(answer.get(id));
+    if (id < oldest_id) continue;  // to a request whose deadline had passed
+    HVD_TRY(answer.get(code));
+    HVD_TRY(answer.get(text));
+    HVD_TRY(answer.get(result));
+    HVD_TRY(answer.finish());
+    received_id_ = id;
+    if (code == static_cast<uint8_t>(StatusCode::kOk)) return result;
+    if (code > static_cast<uint8_t>(StatusCode::kInternal)) {
+      return failed(internal_error("answered with unknown status " + std::to_string(code)));
+    }
+    return failed(Status(static_cast<StatusCode>(code), text));
+  }
+}
+
+Result<ByteBuffer> StoreClient::call(ConstBytes message) {
+  const Deadline deadline = Deadline::after(answer_timeout_);
+  HVD_TRY(send(message, deadline));
+  return receive(last_id_, deadline);
+}
+
+Status StoreClient::set(std::string_view key, ConstBytes value) {
+  return call(request(++last_id_, StoreOp::kSet, key, value)).status();
+}
+
+Result<ByteBuffer> StoreClient::get(std::string_view key) {
+  return call(request(++last_id_, StoreOp::kGet, key));
+}
+
+Result<ByteBuffer> StoreClient::wait(std::string_view key, Deadline deadline) {
+  HVD_TRY_ASSIGN(std::vector<ByteBuffer> values, wait_all({std::string(key)}, deadline));
+  return std::move(values.at(0));
+}
+
+Result<std::vector<ByteBuffer>> StoreClient::wait_all(const std::vector<std::string>& keys,
+                                                      Deadline deadline) {
+  if (keys.empty()) return std::vector<ByteBuffer>();
+  const uint64_t id = ++last_id_;
+  HVD_TRY(send(request(id, StoreOp::kWaitAll, keys), Deadline::after(answer_timeout_)));
+  Result<ByteBuffer> answer = receive(id, deadline);
+  if (answer.status().code() == StatusCode::kTimeout) answer = stop_wait(id, keys.size());
+  HVD_TRY_ASSIGN(const ByteBuffer encoded, std::move(answer));
+  std::vector<ByteBuffer> values;
+  Decoder decoder(encoded);
+  HVD_TRY(decoder.get(values));
+  HVD_TRY(decoder.finish());
+  if (values.size() != keys.size()) {
+    return failed(internal_error("sent " + std::to_string(values.size()) + " values for " +
+                                 std::to_string(keys.size()) + " keys"));
+  }
+  return values;
+}
+
+Result<ByteBuffer> StoreClient::stop_wait(uint64_t wait_id, size_t keys) {
+  const Deadline deadline = Deadline::after(kMissingTimeout);
+  HVD_TRY(send(request(++last_id_, StoreOp::kStopWait), deadline));
+  HVD_TRY_ASSIGN(ByteBuffer answer, receive(wait_id, deadline));
+  if (received_id_ == wait_id) return answer;  // it came at the last moment
+  Decoder decoder(answer);
+  uint32_t missing = 0;
+  std::vector<std::string> names;
+  HVD_TRY(decoder.get(missing));
+  HVD_TRY(decoder.get(names));
+  return failed(timeout_error("waited in vain for " + std::to_string(missing) + " of " +
+                              std::to_string(keys) + " keys: " + join(names) +
+                              (missing > names.size() ? ", ..." : "")));
+}
+
+Result<bool> StoreClient::remove(std::string_view key) {
+  HVD_TRY_ASSIGN(const ByteBuffer answer, call(request(++last_id_, StoreOp::kRemove, key)));
+  bool existed = false;
+  HVD_TRY(Decoder(answer).get(existed));
+  return existed;
+}
+
+Result<std::vector<std::string>> StoreClient::list(std::string_view prefix) {
+  HVD_TRY_ASSIGN(const ByteBuffer answer, call(request(++last_id_, StoreOp::kList, prefix)));
+  std::vector<std::string> keys;
+  HVD_TRY(Decoder(answer).get(keys));
+  return keys;
+}
+
+Result<int64_t> StoreClient::add(std::string_view key, int64_t delta) {
+  HVD_TRY_ASSIGN(const ByteBuffer answer, call(request(++last_id_, StoreOp::kAdd, key, delta)));
+  int64_t sum = 0;
+  HVD_TRY(Decoder(answer).get(sum));
+  return sum;
+}
+
+}  // namespace hvd

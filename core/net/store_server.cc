@@ -1,0 +1,172 @@
+#include <atomic>
+#include <deque>
+#include <unordered_map>
+
+#include "base/log.h"
+#include "base/thread.h"
+#include "net/acceptor.h"
+#include "net/poller.h"
+#include "net/socket.h"
+#include "net/store.h"
+#include "net/store_table.h"
+
+namespace hvd {
+namespace {
+
+constexpr uint64_t kAcceptorTokens = uint64_t{1} << 32;
+constexpr uint64_t kFirstClient = uint64_t{2} << 32;
+
+}  // namespace
+
+// Everything the thread `hvd-store` works with; only stop() is called from elsewhere.
+class StoreServer::Loop {
+ public:
+  Loop(std::unique_ptr<Poller> poller, const StoreLimits& limits)
+      : poller_(std::move(poller)),
+        table_(limits, [this](uint64_t client, ByteBuffer answer) { queue(client, answer); }) {}
+
+  Status listen(Fd listener, const Secret& secret, const StoreServerOptions& options) {
+    AcceptorOptions accepting;
+    accepting.name = "rendezvous store";
+    accepting.tls = options.tls;
+    accepting.handshake_timeout = options.handshake_timeout;
+    accepting.max_pending = options.max_unauthenticated;
+    HVD_TRY_ASSIGN(acceptor_, Acceptor::create(
+                                  std::move(listener), secret, accepting, *poller_, kAcceptorTokens,
+                                  [this](AuthenticatedStream peer) { admit(std::move(peer)); }));
+    return Status::ok();
+  }
+
+  void run() {
+    std::vector<PollEvent> events;
+    while (!stopping_.load(std::memory_order_acquire)) {
+      const Status waited = poller_->wait(events, acceptor_->next_deadline());
+      if (!waited.is_ok()) {
+        HVD_LOG(kError, "rendezvous store: {}; it ends here", waited.message());
+        break;
+      }
+      for (const PollEvent& event : events) {
+        if (acceptor_->owns(event.token)) {
+          acceptor_->on_event(event);
+        } else {
+          ready_.push_back(event.token);
+        }
+      }
+      serve_ready();
+      acceptor_->expire();
+    }
+    clients_.clear();
+    acceptor_.reset();
+  }
+
+  void stop() {
+    stopping_.store(true, std::memory_order_release);
+    poller_->wake();
+  }
+
+ private:
+  struct Client {
+    Channel channel;
+    uint32_t polled_for = kReadable;
+  };
+
+  void admit(AuthenticatedStream peer) {
+    const uint64_t id = next_client_++;
+    const int fd = peer.stream->fd();
+    const Status added = poller_->add(fd, kReadable, id);
+    if (!added.is_ok()) {
+      HVD_LOG(kWarning, "rendezvous store: {}: {}", peer.peer.to_string(), added.message());
+      return;
+    }
+    clients_.emplace(id, Client{Channel(std::move(peer))});
+    // TLS may have read the first request together with the end of its handshake.
+    ready_.push_back(id);
+  }
+
+  // An answer may be for another client than the one being served: a wait that has ended.
+  void queue(uint64_t id, const ByteBuffer& answer) {
+    const auto client = clients_.find(id);
+    if (client == clients_.end()) return;
+    // Fails only on a channel that is broken already, which serve() then finds as well.
+    (void)client->second.channel.queue_send(answer);
+    ready_.push_back(id);
+  }
+
+  void serve_ready() {
+    while (!ready_.empty()) {
+      const uint64_t id = ready_.front();
+      ready_.pop_front();
+      const auto client = clients_.find(id);
+      if (client == clients_.end()) continue;  // an event from before it was closed
+      const Status served = serve(id, client->second);
+      if (!served.is_ok()) drop(id, served);
+    }
+  }
+
+  Status serve(uint64_t id, Client& client) {
+    Channel& channel = client.channel;
+    HVD_TRY(channel.flush_some());
+    // Nothing more is read from a client before it has taken its answer: what it can make us hold
+    // is one answer.
+    while (!channel.wants_write()) {
+      HVD_TRY_ASSIGN(const std::optional<ByteBuffer> request, channel.try_recv());
+      if (!request.has_value()) break;
+      HVD_TRY(table_.handle(id, *request));
+      HVD_TRY(channel.flush_some());
+    }
+    const uint32_t wanted = channel.wants_write() ? kWritable : kReadable;
+    if (wanted == client.polled_for) return Status::ok();
+    client.polled_for = wanted;
+    return poller_->modify(channel.fd(), wanted, id);
+  }
+
+  void drop(uint64_t id, const Status& why) {
+    const auto client = clients_.find(id);
+    const std::string peer = client->second.channel.peer().to_string();
+    if (why.code() == StatusCode::kPeerLost) {
+      HVD_LOG(kDebug, "rendezvous store: {} is gone: {}", peer, why.message());
+    } else {
+      HVD_LOG(kWarning, "rendezvous store: closed {}: {}", peer, why.message());
+    }
+    poller_->remove(client->second.channel.fd());
+    table_.forget(id);
+    clients_.erase(client);
+  }
+
+  const std::unique_ptr<Poller> poller_;
+  std::atomic<bool> stopping_{false};
+
+  // hvd-store only
+  StoreTable table_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unordered_map<uint64_t, Client> clients_;
+  std::deque<uint64_t> ready_;
+  uint64_t next_client_ = kFirstClient;
+};
+
+Result<std::unique_ptr<StoreServer>> StoreServer::start(const Secret& secret,
+                                                        const StoreServerOptions& options) {
+  auto listening = listen_on(options.bind);
+  if (!listening.is_ok()) return listening.status().with_context("rendezvous store");
+  Fd listener = std::move(listening).value();
+  HVD_TRY_ASSIGN(const Endpoint endpoint, local_endpoint(listener));
+  HVD_TRY_ASSIGN(std::unique_ptr<Poller> poller, Poller::create());
+  auto loop = std::make_unique<Loop>(std::move(poller), options.limits);
+  HVD_TRY(loop->listen(std::move(listener), secret, options));
+  return std::unique_ptr<StoreServer>(new StoreServer(endpoint, std::move(loop)));
+}
+
+StoreServer::StoreServer(Endpoint endpoint, std::unique_ptr<Loop> loop)
+    : endpoint_(endpoint),
+      loop_(std::move(loop)),
+      thread_(start_thread("hvd-store", [this] { loop_->run(); })) {}
+
+StoreServer::~StoreServer() { stop(); }
+
+void StoreServer::stop() {
+  if (!thread_.joinable()) return;
+  loop_->stop();
+  thread_.join();
+}
+
+}  // namespace hvd

@@ -1,0 +1,259 @@
+#include "net/store_table.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "net/frame.h"
+
+namespace hvd {
+namespace {
+
+// Room in an answer for what is not values.
+constexpr size_t kAnswerOverhead = 1024;
+constexpr size_t kMissingNamed = 8;
+
+std::string quoted(std::string_view key) {
+  return "key \"" + std::string(key.substr(0, 128)) + "\"";
+}
+
+Status too_large(std::string_view what, size_t bytes) {
+  return invalid_argument(std::string(what) + " would be " + std::to_string(bytes) +
+                          " bytes, more than one answer of the store can hold; ask for fewer at "
+                          "once");
+}
+
+}  // namespace
+
+StoreTable::StoreTable(const StoreLimits& limits, SendAnswer send_answer)
+    : limits_(limits), send_answer_(std::move(send_answer)) {
+  HVD_CHECK(limits.value_bytes <= kFrameLimit - kAnswerOverhead);
+}
+
+Status StoreTable::handle(ClientId client, ConstBytes request) {
+  Decoder arguments(request);
+  uint64_t id = 0;
+  uint8_t op = 0;
+  HVD_TRY(arguments.get(id));
+  HVD_TRY(arguments.get(op));
+  if (static_cast<StoreOp>(op) == StoreOp::kStopWait)
+    return handle_stop_wait(client, id, arguments);
+  drop_wait(client);
+  switch (static_cast<StoreOp>(op)) {
+    case StoreOp::kSet: return handle_set(client, id, arguments);
+    case StoreOp::kGet: return handle_get(client, id, arguments);
+    case StoreOp::kWaitAll: return handle_wait_all(client, id, arguments);
+    case StoreOp::kRemove: return handle_remove(client, id, arguments);
+    case StoreOp::kList: return handle_list(client, id, arguments);
+    case StoreOp::kAdd: return handle_add(client, id, arguments);
+    default: return invalid_argument("unknown request " + std::to_string(op));
+  }
+}
+
+void StoreTable::forget(ClientId client) { drop_wait(client); }
+
+void StoreTable::answer(ClientId client, uint64_t id, const Status& status, ConstBytes result) {
+  Encoder encoder;
+  encoder.put(id).put(static_cast<uint8_t>(status.code())).put(status.message()).put(result);
+  send_answer_(client, encoder.take());
+}
+
+Status StoreTable::handle_set(ClientId client, uint64_t id, Decoder& arguments) {
+  std::string_view key;
+  ConstBytes value;
+  HVD_TRY(arguments.get(key));
+  HVD_TRY(arguments.get(value));
+  HVD_TRY(arguments.finish());
+  answer(client, id, set(key, value));
+  return Status::ok();
+}
+
+Status StoreTable::handle_get(ClientId client, uint64_t id, Decoder& arguments) {
+  std::string_view key;
+  HVD_TRY(arguments.get(key));
+  HVD_TRY(arguments.finish());
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    answer(client, id, not_found("the store has no " + quoted(key)));
+  } else {
+    answer(client, id, Status::ok(), found->second);
+  }
+  return Status::ok();
+}
+
+Status StoreTable::handle_wait_all(ClientId client, uint64_t id, Decoder& arguments) {
+  std::vector<std::string> keys;
+  HVD_TRY(arguments.get(keys));
+  HVD_TRY(arguments.finish());
+  waits_.emplace(client, Wait{id, std::move(keys)});
+  try_finish(client);
+  return Status::ok();
+}
+
+Status StoreTable::handle_stop_wait(ClientId client, uint64_t id, Decoder& arguments) {
+  HVD_TRY(arguments.finish());
+  uint32_t missing = 0;
+  std::vector<std::string> names;
+  if (const auto wait = waits_.find(client); wait != waits_.end()) {
+    for (const std::string& key : wait->second.keys) {
+      if (values_.count(key) > 0) continue;
+      ++missing;
+      if (names.size() < kMissingNamed) names.push_back(key);
+    }
+  }
+  drop_wait(client);
+  Encoder result;
+  result.put(missing).put(names);
+  answer(client, id, Status::ok(), result.bytes());
+  return Status::ok();
+}
+
+Status StoreTable::handle_remove(ClientId client, uint64_t id, Decoder& arguments) {
+  std::string_view key;
+  HVD_TRY(arguments.get(key));
+  HVD_TRY(arguments.finish());
+  const auto found = values_.find(key);
+  const bool existed = found != values_.end();
+  if (existed) {
+    total_bytes_ -= found->first.size() + found->second.size();
+    values_.erase(found);
+  }
+  answer(client, id, Status::ok(), Encoder().put(existed).bytes());
+  return Status::ok();
+}
+
+Status StoreTable::handle_list(ClientId client, uint64_t id, Decoder& arguments) {
+  std::string_view prefix;
+  HVD_TRY(arguments.get(prefix));
+  HVD_TRY(arguments.finish());
+  std::vector<std::string> keys;
+  size_t bytes = 0;
+  for (auto entry = values_.lower_bound(prefix);
+       entry != values_.end() && entry->first.starts_with(prefix); ++entry) {
+    bytes += sizeof(uint32_t) + entry->first.size();
+    keys.push_back(entry->first);
+  }
+  if (bytes > kFrameLimit - kAnswerOverhead) {
+    answer(client, id, too_large("the list of keys", bytes));
+  } else {
+    answer(client, id, Status::ok(), Encoder().put(keys).bytes());
+  }
+  return Status::ok();
+}
+
+Status StoreTable::handle_add(ClientId client, uint64_t id, Decoder& arguments) {
+  std::string_view key;
+  int64_t delta = 0;
+  HVD_TRY(arguments.get(key));
+  HVD_TRY(arguments.get(delta));
+  HVD_TRY(arguments.finish());
+  const Result<int64_t> sum = add(key, delta);
+  if (sum.is_ok()) {
+    answer(client, id, Status::ok(), Encoder().put(*sum).bytes());
+  } else {
+    answer(client, id, sum.status());
+  }
+  return Status::ok();
+}
+
+Status StoreTable::check_limits(std::string_view key, size_t value_bytes) const {
+  const auto found = values_.find(key);
+  const size_t old_bytes = found == values_.end() ? 0 : found->first.size() + found->second.size();
+  if (key.size() > limits_.key_bytes) {
+    return invalid_argument("a key of " + std::to_string(key.size()) +
+                            " bytes is longer than the store's limit of " +
+                            std::to_string(limits_.key_bytes) + ": " + quoted(key) + "...");
+  }
+  if (value_bytes > limits_.value_bytes) {
+    return invalid_argument(quoted(key) + ": a value of " + std::to_string(value_bytes) +
+                            " bytes is longer than the store's limit of " +
+                            std::to_string(limits_.value_bytes));
+  }
+  if (found == values_.end() && values_.size() >= limits_.keys) {
+    return unavailable(quoted(key) + ": the store already holds its limit of " +
+                       std::to_string(limits_.keys) + " keys; remove some");
+  }
+  if (total_bytes_ - old_bytes + key.size() + value_bytes > limits_.total_bytes) {
+    return unavailable(quoted(key) + ": the store would hold more than its limit of " +
+                       std::to_string(limits_.total_bytes) + " bytes; remove some keys");
+  }
+  return Status::ok();
+}
+
+Status StoreTable::set(std::string_view key, ConstBytes value) {
+  HVD_TRY(check_limits(key, value.size()));
+  const auto [entry, is_new] = values_.try_emplace(std::string(key));
+  if (is_new) total_bytes_ += key.size();
+  total_bytes_ -= entry->second.size();
+  total_bytes_ += value.size();
+  entry->second.assign(value.begin(), value.end());
+  if (is_new) wake(entry->first);
+  return Status::ok();
+}
+
+Result<int64_t> StoreTable::add(std::string_view key, int64_t delta) {
+  int64_t sum = 0;
+  if (const auto found = values_.find(key); found != values_.end()) {
+    const std::string_view text = text_of(found->second);
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sum);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      return precondition(quoted(key) + " holds a value that is not a counter");
+    }
+  }
+  if (__builtin_add_overflow(sum, delta, &sum)) {
+    return precondition(quoted(key) + ": the counter would leave the range of 64 bits");
+  }
+  HVD_TRY(set(key, bytes_of(std::to_string(sum))));
+  return sum;
+}
+
+void StoreTable::try_finish(ClientId client) {
+  Wait& wait = waits_.at(client);
+  const size_t count = wait.keys.size();
+  // Begins where it slept, but looks at all of them: a key that was there may be gone again.
+  for (size_t i = 0; i < count; ++i) {
+    const size_t index = (wait.blocked_on + i) % count;
+    if (values_.count(wait.keys[index]) > 0) continue;
+    wait.blocked_on = index;
+    sleepers_[wait.keys[index]].push_back(client);
+    return;
+  }
+  const uint64_t id = wait.id;
+  const Result<ByteBuffer> values = values_of(wait.keys);
+  waits_.erase(client);
+  if (values.is_ok()) {
+    answer(client, id, Status::ok(), *values);
+  } else {
+    answer(client, id, values.status());
+  }
+}
+
+Result<ByteBuffer> StoreTable::values_of(const std::vector<std::string>& keys) const {
+  size_t bytes = 0;
+  for (const std::string& key : keys) {
+    bytes += sizeof(uint32_t) + values_.find(key)->second.size();
+  }
+  if (bytes > kFrameLimit - kAnswerOverhead) return too_large("the values", bytes);
+  Encoder encoder;
+  encoder.put(static_cast<uint32_t>(keys.size()));
+  for (const std::string& key : keys) encoder.put(values_.find(key)->second);
+  return encoder.take();
+}
+
+void StoreTable::wake(const std::string& key) {
+  const auto found = sleepers_.find(key);
+  if (found == sleepers_.end()) return;
+  const std::vector<ClientId> clients = std::move(found->second);
+  sleepers_.erase(found);
+  for (const ClientId client : clients) try_finish(client);
+}
+
+void StoreTable::drop_wait(ClientId client) {
+  const auto wait = waits_.find(client);
+  if (wait == waits_.end()) return;
+  const auto sleepers = sleepers_.find(wait->second.keys[wait->second.blocked_on]);
+  std::erase(sleepers->second, client);
+  if (sleepers->second.empty()) sleepers_.erase(sleepers);
+  waits_.erase(wait);
+}
+
+}  // namespace hvd

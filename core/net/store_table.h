@@ -1,0 +1,84 @@
+// What the rendezvous store holds and who waits for what: pure, no socket. Requests come in as
+// bytes, answers go out as bytes; the server carries them.
+//
+//   request = id (8 bytes) · op (1 byte) · arguments        answer = id · status · result
+//
+// A client has one request open at a time; a new one drops the wait that came before it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "net/codec.h"
+#include "net/store.h"
+
+namespace hvd {
+
+enum class StoreOp : uint8_t {
+  kSet = 1,   // key, value
+  kGet,       // key → value
+  kWaitAll,   // keys → values
+  kStopWait,  // → how many keys of the wait were missing, names of the first few
+  kRemove,    // key → whether it was there
+  kList,      // prefix → keys
+  kAdd,       // key, delta → sum
+};
+
+class StoreTable {
+ public:
+  using ClientId = uint64_t;
+  // Sends an answer; must not call back into the table.
+  using SendAnswer = std::function<void(ClientId client, ByteBuffer answer)>;
+
+  StoreTable(const StoreLimits& limits, SendAnswer send_answer);
+
+  // Serves one request. Fails when it cannot be understood: the client should be cut off.
+  Status handle(ClientId client, ConstBytes request);
+  // The client is gone.
+  void forget(ClientId client);
+
+  size_t keys() const { return values_.size(); }
+  size_t waiters() const { return waits_.size(); }
+  size_t total_bytes() const { return total_bytes_; }
+
+ private:
+  struct Wait {
+    uint64_t id;
+    std::vector<std::string> keys;
+    size_t blocked_on = 0;  // index of the missing key that it sleeps on
+  };
+
+  Status set(std::string_view key, ConstBytes value);
+  Result<int64_t> add(std::string_view key, int64_t delta);
+  // Answers the wait if all its keys exist, else puts it to sleep on one that does not.
+  void try_finish(ClientId client);
+  void wake(const std::string& key);
+  void drop_wait(ClientId client);
+  Status check_limits(std::string_view key, size_t value_bytes) const;
+  Result<ByteBuffer> values_of(const std::vector<std::string>& keys) const;
+  void answer(ClientId client, uint64_t id, const Status& status, ConstBytes result = {});
+
+  Status handle_set(ClientId client, uint64_t id, Decoder& arguments);
+  Status handle_get(ClientId client, uint64_t id, Decoder& arguments);
+  Status handle_wait_all(ClientId client, uint64_t id, Decoder& arguments);
+  Status handle_stop_wait(ClientId client, uint64_t id, Decoder& arguments);
+  Status handle_remove(ClientId client, uint64_t id, Decoder& arguments);
+  Status handle_list(ClientId client, uint64_t id, Decoder& arguments);
+  Status handle_add(ClientId client, uint64_t id, Decoder& arguments);
+
+  const StoreLimits limits_;
+  const SendAnswer send_answer_;
+  std::map<std::string, ByteBuffer, std::less<>> values_;
+  size_t total_bytes_ = 0;
+  std::unordered_map<ClientId, Wait> waits_;
+  // Each wait sleeps on one key only: n ranks that wait for n keys cost n entries, not n².
+  std::unordered_map<std::string, std::vector<ClientId>> sleepers_;
+};
+
+}  // namespace hvd

@@ -1,0 +1,167 @@
+#include "net/store_table.h"
+
+#include "testing/assertions.h"
+
+namespace hvd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Answer {
+  uint64_t client;
+  uint64_t id;
+  StatusCode code;
+  std::string message;
+  ByteBuffer result;
+};
+
+// A table whose answers the test reads.
+class StoreTableTest : public ::testing::Test {
+ protected:
+  template <typename... Args>
+  Status ask(uint64_t client, StoreOp op, const Args&... args) {
+    Encoder encoder;
+    encoder.put(++id_).put(static_cast<uint8_t>(op));
+    (encoder.put(args), ...);
+    return table_.handle(client, encoder.bytes());
+  }
+
+  void record(uint64_t client, const ByteBuffer& bytes) {
+    Answer answer{client, 0, {}, {}, {}};
+    uint8_t code = 0;
+    Decoder decoder(bytes);
+    EXPECT_OK(decoder.get(answer.id));
+    EXPECT_OK(decoder.get(code));
+    EXPECT_OK(decoder.get(answer.message));
+    EXPECT_OK(decoder.get(answer.result));
+    EXPECT_OK(decoder.finish());
+    answer.code = static_cast<StatusCode>(code);
+    answers_.push_back(std::move(answer));
+  }
+
+  Answer last() {
+    EXPECT_FALSE(answers_.empty());
+    Answer answer = answers_.back();
+    answers_.clear();
+    return answer;
+  }
+
+  std::vector<std::string> last_values() {
+    std::vector<std::string> values;
+    EXPECT_OK(Decoder(last().result).get(values));
+    return values;
+  }
+
+  StoreLimits limits_{.key_bytes = 8, .value_bytes = 16, .keys = 4, .total_bytes = 40};
+  StoreTable table_{limits_,
+                    [this](uint64_t client, const ByteBuffer& bytes) { record(client, bytes); }};
+  std::vector<Answer> answers_;
+  uint64_t id_ = 0;
+};
+
+TEST_F(StoreTableTest, WaitEndsWithTheLastKeyAndNotBefore) {
+  const std::vector<std::string> keys{"a", "b", "c"};
+  ASSERT_OK(ask(1, StoreOp::kWaitAll, keys));
+  const uint64_t wait_id = id_;
+  ASSERT_OK(ask(2, StoreOp::kSet, "c", "3"));
+  ASSERT_OK(ask(2, StoreOp::kSet, "a", "1"));
+  EXPECT_EQ(answers_.size(), 2u);  // those of client 2
+  ASSERT_OK(ask(2, StoreOp::kSet, "b", "2"));
+  ASSERT_EQ(answers_.size(), 4u);
+  EXPECT_EQ(answers_[2].client, 1u);
+  EXPECT_EQ(answers_[2].id, wait_id);
+  std::swap(answers_[2], answers_[3]);
+  EXPECT_THAT(last_values(), ElementsAre("1", "2", "3"));
+  EXPECT_EQ(table_.waiters(), 0u);
+}
+
+TEST_F(StoreTableTest, KeyThatIsRemovedMeanwhileHasToComeBack) {
+  ASSERT_OK(ask(2, StoreOp::kSet, "a", "old"));
+  ASSERT_OK(ask(1, StoreOp::kWaitAll, std::vector<std::string>{"a", "b"}));
+  ASSERT_OK(ask(2, StoreOp::kRemove, "a"));
+  ASSERT_OK(ask(2, StoreOp::kSet, "b", "2"));
+  EXPECT_EQ(table_.waiters(), 1u);
+  ASSERT_OK(ask(2, StoreOp::kSet, "a", "new"));
+  EXPECT_EQ(table_.waiters(), 0u);
+  std::swap(answers_[answers_.size() - 2], answers_.back());
+  EXPECT_THAT(last_values(), ElementsAre("new", "2"));
+}
+
+TEST_F(StoreTableTest, ClientThatLeavesOrAsksSomethingElseWaitsNoLonger) {
+  ASSERT_OK(ask(1, StoreOp::kWaitAll, std::vector<std::string>{"a"}));
+  ASSERT_OK(ask(2, StoreOp::kWaitAll, std::vector<std::string>{"a"}));
+  ASSERT_OK(ask(3, StoreOp::kWaitAll, std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(table_.waiters(), 3u);
+  table_.forget(1);
+  ASSERT_OK(ask(2, StoreOp::kGet, "x"));
+  EXPECT_EQ(table_.waiters(), 1u);
+  ASSERT_OK(ask(3, StoreOp::kStopWait));
+  uint32_t missing = 0;
+  std::vector<std::string> names;
+  const Answer answer = last();
+  Decoder decoder(answer.result);
+  ASSERT_OK(decoder.get(missing));
+  ASSERT_OK(decoder.get(names));
+  EXPECT_EQ(missing, 2u);
+  EXPECT_THAT(names, ElementsAre("b", "a"));
+  ASSERT_OK(ask(9, StoreOp::kSet, "a", "1"));
+  EXPECT_EQ(answers_.size(), 1u);  // nobody was waiting any more
+}
+
+TEST_F(StoreTableTest, EachLimitIsAnErrorThatNamesIt) {
+  const auto refusal = [&](const std::string& key, const std::string& value) {
+    EXPECT_OK(ask(1, StoreOp::kSet, key, value));
+    return last().message;
+  };
+  EXPECT_THAT(refusal(std::string(9, 'k'), ""), HasSubstr("longer than the store's limit of 8"));
+  EXPECT_THAT(refusal("k", std::string(17, 'v')), HasSubstr("longer than the store's limit of 16"));
+  EXPECT_EQ(refusal("a", std::string(16, 'v')), "");
+  EXPECT_EQ(refusal("b", std::string(16, 'v')), "");
+  EXPECT_EQ(table_.total_bytes(), 34u);
+  EXPECT_THAT(refusal("c", "123456"), HasSubstr("limit of 40 bytes"));
+  EXPECT_EQ(refusal("a", std::string(15, 'v')), "");  // replacing makes room
+  EXPECT_EQ(refusal("c", "123456"), "");
+  EXPECT_EQ(table_.total_bytes(), 40u);
+  ASSERT_OK(ask(1, StoreOp::kRemove, "a"));
+  EXPECT_EQ(refusal("d", ""), "");
+  EXPECT_EQ(refusal("e", ""), "");
+  EXPECT_THAT(refusal("f", ""), HasSubstr("limit of 4 keys"));
+  EXPECT_EQ(refusal("d", "1"), "");  // not a new one
+}
+
+TEST_F(StoreTableTest, CounterCountsAndRefusesWhatIsNoCounter) {
+  const auto add = [&](const std::string& key, int64_t delta) {
+    EXPECT_OK(ask(1, StoreOp::kAdd, key, delta));
+    return last();
+  };
+  add("n", 5);
+  int64_t sum = 0;
+  ASSERT_OK(Decoder(add("n", -7).result).get(sum));
+  EXPECT_EQ(sum, -2);
+  ASSERT_OK(ask(1, StoreOp::kGet, "n"));
+  EXPECT_EQ(text_of(last().result), "-2");
+  EXPECT_EQ(add("n", std::numeric_limits<int64_t>::min()).code, StatusCode::kPrecondition);
+  ASSERT_OK(ask(1, StoreOp::kSet, "t", "12x"));
+  EXPECT_THAT(add("t", 1).message, HasSubstr("not a counter"));
+}
+
+TEST_F(StoreTableTest, ListIsSortedAndKeepsToThePrefix) {
+  for (const char* key : {"b/2", "a", "b/1", "c"}) ASSERT_OK(ask(1, StoreOp::kSet, key, ""));
+  ASSERT_OK(ask(1, StoreOp::kList, "b/"));
+  EXPECT_THAT(last_values(), ElementsAre("b/1", "b/2"));
+  ASSERT_OK(ask(1, StoreOp::kList, ""));
+  EXPECT_EQ(last_values().size(), 4u);
+}
+
+TEST_F(StoreTableTest, MalformedRequestFailsAndLeavesTheTableAsItWas) {
+  EXPECT_CODE(StatusCode::kInvalidArgument, ask(1, static_cast<StoreOp>(99)));
+  EXPECT_CODE(StatusCode::kInvalidArgument, ask(1, StoreOp::kSet, "a"));
+  EXPECT_CODE(StatusCode::kInvalidArgument, ask(1, StoreOp::kSet, "a", "b", uint8_t{0}));
+  EXPECT_CODE(StatusCode::kInvalidArgument, table_.handle(1, bytes_of("short")));
+  EXPECT_EQ(table_.keys(), 0u);
+  EXPECT_TRUE(answers_.empty());
+}
+
+}  // namespace
+}  // namespace hvd

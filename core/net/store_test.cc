@@ -1,0 +1,274 @@
+#include "net/store.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "net/authenticate.h"
+#include "net/socket.h"
+#include "testing/assertions.h"
+
+namespace hvd {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Deadline soon() { return Deadline::after(seconds(20)); }
+
+struct Variant {
+  const char* name;
+  Endpoint bind;
+  bool tls;
+};
+
+// A server, and what may come to it from strangers.
+class Store : public ::testing::TestWithParam<Variant> {
+ protected:
+  void SetUp() override {
+    StoreServerOptions options;
+    options.bind = GetParam().bind;
+    options.tls = GetParam().tls;
+    options.handshake_timeout = timeout();
+    auto server = StoreServer::start(secret_, options);
+    if (!server.is_ok() && options.bind.family() == AF_INET6) {
+      GTEST_SKIP() << "no IPv6 on this machine: " << server.status().message();
+    }
+    ASSERT_OK(server);
+    server_ = std::move(*server);
+    ::testing::internal::CaptureStderr();
+    capturing_ = true;
+  }
+  void TearDown() override {
+    if (capturing_) (void)log();
+  }
+  virtual milliseconds timeout() const { return milliseconds(5'000); }
+
+  bool tls() const { return GetParam().tls; }
+  std::unique_ptr<StoreClient> client() {
+    auto connected = StoreClient::connect({&server_->endpoint(), 1}, secret_, tls(), soon());
+    EXPECT_OK(connected);
+    return std::move(*connected);
+  }
+  Fd stranger() { return connect_to(server_->endpoint(), soon()).value(); }
+  AuthenticatedStream friendly() {
+    auto stream = connect_stream(stranger(), secret_, {tls()}, soon());
+    EXPECT_OK(stream);
+    return std::move(*stream);
+  }
+  void say(const Fd& socket, ConstBytes bytes) {
+    EXPECT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  // Until the server closes; it logs first.
+  void await_close(int fd) {
+    std::array<char, 256> buffer;
+    ssize_t count = 1;
+    while (count > 0) {
+      ASSERT_OK(wait_for(fd, POLLIN, soon()));
+      count = ::recv(fd, buffer.data(), buffer.size(), 0);
+    }
+  }
+  // The server answers a good client; what came before that client has been dealt with.
+  void expect_still_serving() {
+    const auto good = client();
+    EXPECT_OK(good->set("alive", "yes"));
+    EXPECT_EQ(text_of(*good->get("alive")), "yes");
+  }
+  std::string log() {
+    capturing_ = false;
+    return ::testing::internal::GetCapturedStderr();
+  }
+
+  const Secret secret_ = Secret::generate();
+  std::unique_ptr<StoreServer> server_;
+  bool capturing_ = false;
+};
+
+const auto kVariants = ::testing::Values(Variant{"IPv4", Endpoint::loopback(), false},
+                                         Variant{"IPv6", Endpoint::loopback_v6(), false},
+                                         Variant{"DualStackTls", Endpoint::any_v6(), true});
+const auto kName = [](const auto& variant) { return std::string(variant.param.name); };
+INSTANTIATE_TEST_SUITE_P(Variants, Store, kVariants, kName);
+
+TEST_P(Store, EveryOperationWorksAndErrorsNameTheServer) {
+  const auto store = client();
+  ASSERT_OK(store->set("a/1", "one"));
+  ASSERT_OK(store->set("a/2", "two"));
+  ASSERT_OK(store->set("a/1", "uno"));
+  EXPECT_EQ(text_of(*store->get("a/1")), "uno");
+  EXPECT_THAT(*store->list("a/"), ElementsAre("a/1", "a/2"));
+  EXPECT_EQ(text_of(*store->wait("a/2", soon())), "two");
+  EXPECT_TRUE(*store->remove("a/2"));
+  EXPECT_FALSE(*store->remove("a/2"));
+  EXPECT_EQ(*store->add("count", 40), 40);
+  EXPECT_EQ(*store->add("count", 2), 42);
+  const auto none = store->get("a/2");
+  EXPECT_CODE(StatusCode::kNotFound, none);
+  EXPECT_THAT(none.status().message(),
+              AllOf(HasSubstr(std::to_string(server_->endpoint().port())), HasSubstr("\"a/2\"")));
+  const auto refused = store->set(std::string(2000, 'k'), "");
+  EXPECT_CODE(StatusCode::kInvalidArgument, refused);
+  EXPECT_OK(store->set("big", std::string(size_t{3} << 20, 'v')));
+  EXPECT_EQ(store->get("big")->size(), size_t{3} << 20);
+}
+
+TEST_P(Store, RanksGatherEachOthersRecordsWithOneWaitEach) {
+  constexpr int kRanks = 8;
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < kRanks; ++rank) keys.push_back("rank/" + std::to_string(rank));
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const auto store = client();
+      ASSERT_OK(store->set(keys[rank], "address of " + std::to_string(rank)));
+      const auto records = store->wait_all(keys, soon());
+      ASSERT_OK(records);
+      for (int peer = 0; peer < kRanks; ++peer) {
+        EXPECT_EQ(text_of((*records)[peer]), "address of " + std::to_string(peer));
+      }
+      // A barrier, and what only the last one may do.
+      if (*store->add("arrived", 1) == kRanks) ASSERT_OK(store->set("all", "here"));
+      ASSERT_OK(store->wait("all", soon()));
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+TEST_P(Store, WaitThatTimesOutNamesTheMissingKeysAndTheClientLivesOn) {
+  const auto store = client();
+  ASSERT_OK(store->set("rank/0", "x"));
+  const auto records =
+      store->wait_all({"rank/0", "rank/1", "rank/2"}, Deadline::after(milliseconds(10)));
+  EXPECT_CODE(StatusCode::kTimeout, records);
+  EXPECT_THAT(records.status().message(), HasSubstr("2 of 3 keys: rank/1, rank/2"));
+  ASSERT_OK(store->set("rank/1", "y"));  // the old wait is answered to nobody
+  EXPECT_EQ(text_of(*store->get("rank/1")), "y");
+  // Nothing to wait for: it succeeds although the deadline is over.
+  EXPECT_OK(store->wait("rank/0", Deadline::after(milliseconds(0))));
+}
+
+TEST_P(Store, ClientLearnsThatTheServerIsGone) {
+  const auto store = client();
+  std::thread stopper([&] { server_->stop(); });
+  EXPECT_CODE(StatusCode::kPeerLost, store->wait("never", soon()));
+  stopper.join();
+  EXPECT_CODE(StatusCode::kPeerLost, store->set("a", "b"));
+  const auto again = StoreClient::connect({&server_->endpoint(), 1}, secret_, tls(), soon());
+  EXPECT_CODE(StatusCode::kUnavailable, again);
+  EXPECT_THAT(again.status().message(), HasSubstr("Connection refused"));
+}
+
+TEST_P(Store, OtherSecretIsRefusedOnBothSides) {
+  const auto other =
+      StoreClient::connect({&server_->endpoint(), 1}, Secret::generate(), tls(), soon());
+  EXPECT_CODE(StatusCode::kUnauthenticated, other);
+  EXPECT_THAT(other.status().message(), HasSubstr("does not have our job secret"));
+  expect_still_serving();
+  EXPECT_THAT(log(), HasSubstr("job secret"));
+}
+
+TEST_P(Store, OtherTlsSettingIsNamedOnBothSides) {
+  const auto other = StoreClient::connect({&server_->endpoint(), 1}, secret_, !tls(), soon());
+  EXPECT_CODE(StatusCode::kPrecondition, other);
+  EXPECT_THAT(other.status().message(), HasSubstr("HOROVOD_TLS"));
+  expect_still_serving();
+  EXPECT_THAT(log(), AllOf(HasSubstr("HOROVOD_TLS=0"), HasSubstr("HOROVOD_TLS=1")));
+}
+
+TEST_P(Store, GarbageIsRefused) {
+  const Fd socket = stranger();
+  say(socket, bytes_of("GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n"));
+  await_close(socket.get());
+  expect_still_serving();
+  EXPECT_THAT(log(), AllOf(HasSubstr("rendezvous store: refused"),
+                           HasSubstr(local_endpoint(socket)->host()),
+                           HasSubstr("does not speak this protocol")));
+}
+
+TEST_P(Store, HandshakeThatStopsHalfWayIsRefused) {
+  Fd socket = stranger();
+  say(socket, bytes_of("hvdP\1"));
+  socket.reset();
+  expect_still_serving();
+  EXPECT_THAT(log(), HasSubstr("hung up before it authenticated itself"));
+}
+
+TEST_P(Store, OversizedFrameOfAnAuthenticatedPeerIsRefused) {
+  const auto peer = friendly();
+  ASSERT_EQ(*peer.stream->write_some(bytes_of("\xff\xff\xff\xff....")), 8u);
+  await_close(peer.stream->fd());
+  expect_still_serving();
+  EXPECT_THAT(log(), HasSubstr("a frame announces 4294967295 bytes, the limit is 16777216"));
+}
+
+TEST_P(Store, FrameWithoutTheRightTagIsRefused) {
+  const auto peer = friendly();
+  ASSERT_EQ(*peer.stream->write_some(bytes_of(std::string_view("\1\0\0\0x", 5))), 5u);
+  ASSERT_EQ(*peer.stream->write_some(bytes_of("sixteen bytes tag")), 17u);
+  await_close(peer.stream->fd());
+  expect_still_serving();
+  EXPECT_THAT(log(), HasSubstr("wrong tag"));
+}
+
+TEST_P(Store, RequestThatMakesNoSenseIsRefused) {
+  Channel peer(friendly());
+  ASSERT_OK(peer.send(bytes_of("what?"), soon()));
+  await_close(peer.fd());
+  expect_still_serving();
+  EXPECT_THAT(log(), HasSubstr("malformed record"));
+}
+
+TEST_P(Store, TruncatedFrameOfAPeerThatDiesHarmsNobody) {
+  auto peer = friendly();
+  ASSERT_EQ(*peer.stream->write_some(bytes_of(std::string_view("\77\0\0\0half", 8))), 8u);
+  peer.stream.reset();
+  expect_still_serving();
+}
+
+size_t open_descriptors() {
+  DIR* directory = opendir("/proc/self/fd");
+  size_t count = 0;
+  while (readdir(directory) != nullptr) ++count;
+  closedir(directory);
+  return count;
+}
+
+TEST_P(Store, ThousandIdleConnectionsAreBoundedAndAGoodClientStillGetsIn) {
+  constexpr size_t kIdle = 1000;
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = std::max<rlim_t>(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, 4096));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_cur < 2 * kIdle) GTEST_SKIP() << "ulimit -n is only " << limit.rlim_cur;
+  const auto early = client();
+  const size_t before = open_descriptors();
+  std::vector<Fd> idle;
+  for (size_t i = 0; i < kIdle; ++i) idle.push_back(stranger());
+  expect_still_serving();
+  EXPECT_OK(early->set("a", "b"));
+  EXPECT_LE(open_descriptors(), before + kIdle + 256 + 1);
+  server_->stop();
+  EXPECT_THAT(log(), HasSubstr("the oldest of 256 connections"));
+}
+
+class ImpatientStore : public Store {
+ protected:
+  milliseconds timeout() const override { return milliseconds(50); }
+};
+INSTANTIATE_TEST_SUITE_P(Variants, ImpatientStore, kVariants, kName);
+
+TEST_P(ImpatientStore, PeerThatSaysNothingIsClosedAtItsDeadline) {
+  const Fd silent = stranger();
+  await_close(silent.get());
+  EXPECT_THAT(log(), HasSubstr("did not authenticate itself in time"));
+}
+
+}  // namespace
+}  // namespace hvd
