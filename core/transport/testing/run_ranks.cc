@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "base/thread.h"
+#include "net/secret.h"
+#include "net/store.h"
+#include "transport/fabric.h"
 #include "transport/inproc/inproc.h"
 
 namespace hvd::testing {
@@ -27,12 +32,58 @@ Connect inproc(int n) {
 }
 
 // Ranks are dealt out unevenly and not in order of their host: 0 1 1 0 2 0 1 1 0 2 …
-Connect inproc_hosts(int n) {
+std::vector<int> uneven_hosts(int n) {
   constexpr int kDeal[] = {0, 1, 1, 0, 2};
   std::vector<int> host_of;
   for (int rank = 0; rank < n; ++rank) host_of.push_back(kDeal[rank % 5]);
-  return inproc_world(Topology(host_of));
+  return host_of;
 }
+
+Connect inproc_hosts(int n) { return inproc_world(Topology(uneven_hosts(n))); }
+
+// A job over the loopback interface, with its own store. Hosts differ by name alone.
+struct FabricWorld {
+  Secret secret = Secret::generate();
+  std::unique_ptr<StoreServer> store;
+  std::vector<std::unique_ptr<StoreClient>> clients;
+  std::vector<std::unique_ptr<Fabric>> fabrics;
+};
+
+Connect fabric_world(const std::vector<int>& host_of) {
+  const auto n = static_cast<int>(host_of.size());
+  auto world = std::make_shared<FabricWorld>();
+  StoreServerOptions options;
+  options.bind = Endpoint::loopback();
+  auto store = StoreServer::start(world->secret, options);
+  HVD_CHECK(store.is_ok());
+  world->store = std::move(store).value();
+  world->clients.resize(n);
+  world->fabrics.resize(n);
+  return [world, host_of](int rank) -> Result<std::unique_ptr<Transport>> {
+    const Deadline deadline = Deadline::after(std::chrono::seconds(30));
+    HVD_TRY_ASSIGN(world->clients[rank],
+                   StoreClient::connect(std::vector<Endpoint>{world->store->endpoint()},
+                                        world->secret, /*tls=*/false, deadline));
+    FabricOptions mine;
+    mine.rank = rank;
+    mine.size = static_cast<int>(host_of.size());
+    mine.host_name = "host" + std::to_string(host_of[rank]);
+    mine.interfaces = {"lo"};
+    HVD_TRY_ASSIGN(world->fabrics[rank],
+                   Fabric::join(mine, world->secret, world->clients[rank].get(), deadline));
+    std::vector<int> all(host_of.size());
+    std::iota(all.begin(), all.end(), 0);
+    return world->fabrics[rank]->make_mesh(/*communicator=*/0, all, deadline);
+  };
+}
+
+Connect tcp(int n) {
+  std::vector<int> host_of(n);
+  std::iota(host_of.begin(), host_of.end(), 0);
+  return fabric_world(host_of);
+}
+
+Connect mesh(int n) { return fabric_world(uneven_hosts(n)); }
 
 struct Kind {
   TransportKind kind;
@@ -42,6 +93,8 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {TransportKind::kInproc, "Inproc", inproc},
     {TransportKind::kInprocHosts, "InprocHosts", inproc_hosts},
+    {TransportKind::kTcp, "Tcp", tcp},
+    {TransportKind::kMesh, "Mesh", mesh},
 };
 
 const Kind& find(TransportKind kind) {

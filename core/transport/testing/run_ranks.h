@@ -17,6 +17,8 @@ namespace hvd::testing {
 enum class TransportKind {
   kInproc,       // every rank on a host of its own
   kInprocHosts,  // the same, but told that ranks share two or three hosts, unevenly
+  kTcp,          // every rank on a host of its own, over TCP on loopback
+  kMesh,         // ranks on two or three hosts, unevenly: shared memory and TCP
 };
 
 const std::vector<TransportKind>& all_transport_kinds();
