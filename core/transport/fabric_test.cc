@@ -1,0 +1,399 @@
+// Coming together, bad guests, departure and death. That bytes arrive as they should is the matter
+// of conformance_test.cc, which runs over fabrics too.
+#include "transport/fabric.h"
+
+#include <numeric>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "base/thread.h"
+#include "net/authenticate.h"
+#include "net/frame.h"
+#include "net/socket.h"
+#include "testing/assertions.h"
+#include "transport/tcp/doorman.h"
+#include "transport/tcp/local_socket.h"
+#include "transport/tcp/roster.h"
+#include "transport/testing/rank_process.h"
+
+namespace hvd {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::RankProcess;
+
+Deadline soon() { return Deadline::after(20s); }
+
+std::unique_ptr<StoreServer> start_store(const Secret& secret, bool tls = false) {
+  StoreServerOptions options;
+  options.bind = Endpoint::loopback();
+  options.tls = tls;
+  auto store = StoreServer::start(secret, options);
+  HVD_CHECK(store.is_ok());
+  return std::move(store).value();
+}
+
+// Ranks as threads; `change` adapts the options of each.
+class Job {
+ public:
+  explicit Job(int size, bool tls = false) : size_(size), tls_(tls) {
+    store_ = start_store(secret_, tls);
+  }
+
+  std::vector<Status> run(const std::function<void(FabricOptions&)>& change,
+                          const std::function<Status(Fabric&)>& body) {
+    std::vector<Status> outcomes(size_);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size_; ++rank) {
+      threads.push_back(start_thread("rank " + std::to_string(rank),
+                                     [&, rank] { outcomes[rank] = run_rank(rank, change, body); }));
+    }
+    for (std::thread& thread : threads) thread.join();
+    return outcomes;
+  }
+
+  const Secret& secret() const { return secret_; }
+  StoreServer& store() { return *store_; }
+
+ private:
+  Status run_rank(int rank, const std::function<void(FabricOptions&)>& change,
+                  const std::function<Status(Fabric&)>& body) {
+    HVD_TRY_ASSIGN(const auto client,
+                   StoreClient::connect(store_->endpoint().to_string(), secret_, tls_, soon()));
+    FabricOptions options;
+    options.rank = rank;
+    options.size = size_;
+    options.interfaces = {"lo"};
+    options.tls = tls_;
+    change(options);
+    HVD_TRY_ASSIGN(const auto fabric, Fabric::join(options, secret_, client.get(), soon()));
+    return body(*fabric);
+  }
+
+  const Secret secret_ = Secret::generate();
+  const int size_;
+  const bool tls_;
+  std::unique_ptr<StoreServer> store_;
+};
+
+void own_host(FabricOptions& options) { options.host_name = "host" + std::to_string(options.rank); }
+void one_host(FabricOptions&) {}
+
+std::vector<int> everyone(int size) {
+  std::vector<int> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// `bytes` go round the ring; twice, so that nobody is gone before its neighbour is done.
+Status round_trip(Transport& net, size_t bytes) {
+  const int n = net.size();
+  for (int i = 0; i < 2; ++i) {
+    std::vector<std::byte> out(bytes, static_cast<std::byte>(net.rank() + i));
+    std::vector<std::byte> in(bytes);
+    HVD_TRY(net.exchange((net.rank() + 1) % n, out, (net.rank() + n - 1) % n, in, soon()));
+    const auto expected = static_cast<std::byte>((net.rank() + n - 1) % n + i);
+    if (in != std::vector<std::byte>(bytes, expected)) return internal_error("wrong bytes");
+  }
+  return Status::ok();
+}
+
+void expect_all_ok(const std::vector<Status>& outcomes) {
+  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+    EXPECT_TRUE(outcomes[rank].is_ok()) << "rank " << rank << ": " << outcomes[rank].to_string();
+  }
+}
+
+TEST(Fabric, AJobOfOneRankNeedsNoStoreAndNoNetwork) {
+  auto fabric = Fabric::join({}, Secret::generate(), nullptr, soon());
+  ASSERT_OK(fabric);
+  EXPECT_TRUE((*fabric)->listening_on().empty());
+  auto net = (*fabric)->make_mesh(0, {0}, soon());
+  ASSERT_OK(net);
+  EXPECT_OK((*net)->flush(soon()));
+  EXPECT_CODE(StatusCode::kInvalidArgument,
+              Fabric::join({.rank = 2, .size = 2}, Secret::generate(), nullptr, soon()));
+}
+
+TEST(Fabric, RanksOfOneHostShareMemoryAndListenNowhere) {
+  expect_all_ok(Job(3).run(one_host, [](Fabric& fabric) -> Status {
+    EXPECT_TRUE(fabric.listening_on().empty());
+    EXPECT_EQ(fabric.topology().hosts(), 1);
+    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(3), soon()));
+    EXPECT_NE(net->arena(), nullptr);
+    return round_trip(*net, 1 << 20);
+  }));
+}
+
+TEST(Fabric, WithoutSharedMemoryRanksOfOneHostUseSocketsButStillNoPort) {
+  const auto no_memory = [](FabricOptions& options) { options.shared_memory = false; };
+  expect_all_ok(Job(3).run(no_memory, [](Fabric& fabric) -> Status {
+    EXPECT_TRUE(fabric.listening_on().empty());
+    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(3), soon()));
+    EXPECT_EQ(net->arena(), nullptr);
+    return round_trip(*net, 1 << 20);
+  }));
+}
+
+TEST(Fabric, TlsCoversTheStoreTheWatchAndTheData) {
+  const auto two_hosts = [](FabricOptions& options) {
+    options.host_name = options.rank < 2 ? "a" : "b";
+    options.shared_memory = false;
+  };
+  expect_all_ok(Job(4, /*tls=*/true).run(two_hosts, [](Fabric& fabric) -> Status {
+    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(4), soon()));
+    for (const size_t bytes : {1, 1000, 3'000'000}) HVD_TRY(round_trip(*net, bytes));
+    return Status::ok();
+  }));
+}
+
+TEST(Fabric, CommunicatorsOfSomeRanksInAnyOrderDoNotMixTheirBytes) {
+  expect_all_ok(Job(4).run(own_host, [](Fabric& fabric) -> Status {
+    HVD_TRY_ASSIGN(const auto all, fabric.make_mesh(1, everyone(4), soon()));
+    const bool odd = fabric.rank() % 2 == 1;
+    const std::vector<int> half = odd ? std::vector<int>{3, 1} : std::vector<int>{0, 2};
+    HVD_TRY_ASSIGN(const auto some, fabric.make_mesh(odd ? 3 : 2, half, soon()));
+    EXPECT_EQ(half[some->rank()], fabric.rank());
+    // What is stuck in one set does not hold up the other.
+    const std::vector<std::byte> stuck(8 << 20);
+    HVD_TRY(all->send((fabric.rank() + 2) % 4, stuck, soon()));
+    HVD_TRY(round_trip(*some, 100'000));
+    std::vector<std::byte> in(stuck.size());
+    HVD_TRY(all->recv((fabric.rank() + 2) % 4, in, soon()));
+    HVD_TRY(all->flush(soon()));
+    return round_trip(*all, 4);
+  }));
+}
+
+TEST(Fabric, ARankThatLeavesInPeaceIsNoLossToThoseWhoDoNotNeedIt) {
+  for (const auto& hosts : {own_host, one_host}) {
+    expect_all_ok(Job(3).run(hosts, [](Fabric& fabric) -> Status {
+      HVD_TRY_ASSIGN(auto net, fabric.make_mesh(0, everyone(3), soon()));
+      HVD_TRY(round_trip(*net, 1000));
+      if (fabric.rank() == 0) {
+        net.reset();
+        fabric.leave();
+        return Status::ok();
+      }
+      // Long enough that the others know it.
+      std::this_thread::sleep_for(50ms);
+      const int other = 3 - fabric.rank();
+      for (int i = 0; i < 100; ++i) {
+        std::byte out{1};
+        std::byte in{};
+        HVD_TRY(net->exchange(other, {&out, 1}, other, {&in, 1}, soon()));
+      }
+      return fabric.health().status();
+    }));
+  }
+}
+
+TEST(Fabric, WhoWaitsForARankThatLeftIsToldWhichOne) {
+  for (const auto& hosts : {own_host, one_host}) {
+    const auto outcomes = Job(2).run(hosts, [](Fabric& fabric) -> Status {
+      HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(2), soon()));
+      HVD_TRY(round_trip(*net, 1000));
+      if (fabric.rank() == 0) return Status::ok();
+      std::byte byte{};
+      return net->recv(0, {&byte, 1}, soon());
+    });
+    EXPECT_OK(outcomes[0]);
+    EXPECT_CODE(StatusCode::kPeerLost, outcomes[1]);
+    EXPECT_EQ(outcomes[1].lost_rank(), 0);
+  }
+}
+
+// What strangers and madmen send to a listener of rank 1.
+void pester(const Endpoint& where, const Secret& secret) {
+  std::vector<Fd> silent;
+  for (int i = 0; i < 20; ++i) {
+    auto socket = connect_to(where, soon());
+    ASSERT_OK(socket);
+    silent.push_back(std::move(*socket));
+  }
+  auto garbage = connect_to(where, soon());
+  ASSERT_OK(garbage);
+  const std::string text = "GET / HTTP/1.1\r\n\r\n" + std::string(1000, 'x');
+  ASSERT_GT(::send(garbage->get(), text.data(), text.size(), MSG_NOSIGNAL), 0);
+
+  auto wrong = connect_to(where, soon());
+  ASSERT_OK(wrong);
+  EXPECT_CODE(StatusCode::kUnauthenticated,
+              connect_stream(std::move(*wrong), Secret::generate(), {}, soon()));
+
+  const auto knock = [&] {
+    auto socket = connect_to(where, soon());
+    HVD_CHECK(socket.is_ok());
+    auto stream = connect_stream(std::move(*socket), secret, {}, soon());
+    HVD_CHECK(stream.is_ok());
+    return std::move(*stream);
+  };
+  // The peer has to hang up on us.
+  const auto expect_refused = [](AuthenticatedStream stream) {
+    Channel channel(std::move(stream));
+    EXPECT_CODE(StatusCode::kPeerLost, channel.recv(soon()));
+  };
+  using Purpose = Hello::Purpose;
+  for (const Hello& hello : {
+           Hello{"job", Purpose::kWatch, 0, 1, 0},  // is connected already
+           Hello{"job", Purpose::kWatch, 2, 1, 0},  // no such rank
+           Hello{"job", Purpose::kData, -1, 1, 7},  //
+           Hello{"job", Purpose::kData, 0, 0, 7},   // looks for itself
+           Hello{"old", Purpose::kData, 0, 1, 7},   // another round
+           Hello{"job", static_cast<Purpose>(9), 0, 1, 7},
+       }) {
+    auto stream = knock();
+    ASSERT_OK(send_hello(stream, hello, soon()));
+    expect_refused(std::move(stream));
+  }
+  auto first = knock();
+  ASSERT_OK(send_hello(first, {"job", Purpose::kData, 0, 1, 99}, soon()));
+  auto second = knock();
+  ASSERT_OK(send_hello(second, {"job", Purpose::kData, 0, 1, 99}, soon()));
+  expect_refused(std::move(second));
+
+  auto large = knock();
+  ByteBuffer frame;
+  const ByteBuffer much(kHelloLimit + 1);
+  ASSERT_OK(FrameWriter(large.keys.send).append(much, frame));
+  ASSERT_EQ(*large.stream->write_some(frame), frame.size());
+  expect_refused(std::move(large));
+}
+
+TEST(Fabric, BadPeersAreTurnedAwayAndTheJobGoesOn) {
+  Job job(2);
+  const auto hosts = [](FabricOptions& options) {
+    own_host(options);
+    options.round = "job";
+  };
+  expect_all_ok(job.run(hosts, [&](Fabric& fabric) -> Status {
+    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(2), soon()));
+    HVD_TRY(round_trip(*net, 1000));
+    if (fabric.rank() == 1) {
+      HVD_TRY_ASSIGN(const Endpoint where, Endpoint::parse(fabric.listening_on().front()));
+      pester(where, job.secret());
+    }
+    HVD_TRY(round_trip(*net, 1'000'000));
+    return fabric.health().status();
+  }));
+}
+
+TEST(Fabric, ARankThatNeverComesIsNamed) {
+  Job job(1);
+  auto client =
+      StoreClient::connect(job.store().endpoint().to_string(), job.secret(), false, soon());
+  ASSERT_OK(client);
+  const auto joined = Fabric::join({.rank = 0, .size = 2, .interfaces = {"lo"}}, job.secret(),
+                                   client->get(), Deadline::after(50ms));
+  EXPECT_CODE(StatusCode::kTimeout, joined);
+  EXPECT_THAT(joined.status().message(), ::testing::HasSubstr("rank/1"));
+}
+
+// ---- Processes.
+
+struct Victims {
+  const char* name;
+  std::vector<std::string> hosts;  // by rank
+  std::chrono::microseconds limit;
+};
+
+class Death : public ::testing::TestWithParam<Victims> {};
+INSTANTIATE_TEST_SUITE_P(Hosts, Death,
+                         ::testing::Values(Victims{"One", {"a", "a", "a", "a"}, 20ms},
+                                           Victims{"Two", {"a", "a", "b", "b", "b"}, 200ms},
+                                           Victims{"Many", {"a", "b", "c", "d", "e"}, 200ms}),
+                         [](const auto& param) { return param.param.name; });
+
+// How long after the death of one rank the last of the others knew.
+std::chrono::microseconds kill_one(const Victims& job, int victim) {
+  const Secret secret = Secret::generate();
+  const auto store = start_store(secret);
+  const auto size = static_cast<int>(job.hosts.size());
+  std::vector<RankProcess> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    auto started = RankProcess::start("wait", rank, size, job.hosts[rank], secret, *store);
+    HVD_CHECK(started.is_ok());
+    ranks.push_back(std::move(*started));
+  }
+  for (auto& rank : ranks) {
+    const auto line = rank.line(soon());
+    EXPECT_EQ(line.is_ok() ? *line : line.status().message(), "ready");
+  }
+  std::this_thread::sleep_for(20ms);  // until they wait
+  const auto killed = std::chrono::duration_cast<std::chrono::microseconds>(
+      Deadline::Clock::now().time_since_epoch());
+  ranks[victim].kill();
+  std::chrono::microseconds last{0};
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == victim) continue;
+    const auto line = ranks[rank].line(soon());
+    EXPECT_OK(line);
+    if (!line.is_ok()) continue;
+    std::istringstream words(*line);
+    std::string code;
+    int lost = -1;
+    int64_t time = 0;
+    words >> code >> lost >> time;
+    EXPECT_EQ(code, "kPeerLost") << *line;
+    EXPECT_EQ(lost, victim) << "rank " << rank << " says: " << *line;
+    last = std::max(last, std::chrono::microseconds(time) - killed);
+    EXPECT_EQ(ranks[rank].wait(), 0);
+  }
+  return last;
+}
+
+TEST_P(Death, OfOneProcessFailsEveryCallOnAllOthersInTimeAndNamesIt) {
+  // The best of three: the machine may be busy with something else.
+  auto best = std::chrono::microseconds::max();
+  for (int victim = 0; victim < 3; ++victim) best = std::min(best, kill_one(GetParam(), victim));
+  EXPECT_LT(best, GetParam().limit);
+  std::printf("killed rank known after %.1f ms\n", static_cast<double>(best.count()) / 1000);
+}
+
+TEST(Fabric, SixtyFourProcessesComeTogether) {
+  constexpr int kRanks = 64;
+  const Secret secret = Secret::generate();
+  const auto store = start_store(secret);
+  const auto start = Deadline::Clock::now();
+  std::vector<RankProcess> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto started = RankProcess::start("exchange", rank, kRanks, "host" + std::to_string(rank / 16),
+                                      secret, *store);
+    ASSERT_OK(started);
+    ranks.push_back(std::move(*started));
+  }
+  for (auto& rank : ranks) {
+    const auto line = rank.line(Deadline::after(50s));
+    ASSERT_OK(line);
+    EXPECT_THAT(*line, ::testing::StartsWith("ok "));
+  }
+  const auto took = Deadline::Clock::now() - start;
+  std::printf("64 processes on 4 hosts: %.2f s until each had heard from 6 others\n",
+              std::chrono::duration<double>(took).count());
+  for (auto& rank : ranks) EXPECT_EQ(rank.wait(), 0);
+}
+
+// ---- Plain arithmetic.
+
+TEST(Roster, AddressesThatLeadBackToThisMachineAreNotTried) {
+  const auto address = [](const char* text, int prefix, bool loopback = false) {
+    return PeerRecord::Address{*Endpoint::parse(text), static_cast<uint8_t>(prefix), loopback};
+  };
+  PeerRecord a;
+  a.boot_id = "boot of a";
+  a.addresses = {address("172.17.0.1:1", 16), address("10.1.0.1:2", 24)};
+  PeerRecord b = a;
+  b.boot_id = "boot of b";
+  b.addresses = {address("127.0.0.1:3", 8, true), address("172.17.0.1:4", 16),
+                 address("192.168.0.2:5", 24), address("10.1.0.2:6", 24)};
+  const Roster roster(0, {a, b});
+  EXPECT_FALSE(roster.is_local(1));
+  const auto found = roster.reachable(1);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].to_string(), "10.1.0.2:6");  // in our own subnet
+  EXPECT_EQ(found[1].to_string(), "192.168.0.2:5");
+}
+
+}  // namespace
+}  // namespace hvd

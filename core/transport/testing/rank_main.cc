@@ -1,0 +1,152 @@
+// One rank of a job as a process of its own, for tests of what only processes and hosts can show.
+//
+//   hvd_rank <task> <rank> <size> <host name> <interface> <store host:port>
+//   hvd_rank store <ip:port>       serves as the store until its standard input ends
+//
+// The secret comes in the environment variable HVD_RANK_SECRET. It writes one line per event to
+// standard output; times are of the monotonic clock, in microseconds, and comparable on a machine.
+//
+//   exchange   sends 4 KiB along the powers of two and checks it:  ok <time>
+//   stream     sends 64 MiB round the ring and checks them:        ok <microseconds it took>
+//   wait       waits for a message that never comes:               ready, then
+//                                                                  <code> <lost rank> <time> <text>
+//   leave      joins and leaves:                                   ok <time>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "net/secret.h"
+#include "net/store.h"
+#include "transport/fabric.h"
+
+namespace hvd {
+namespace {
+
+using namespace std::chrono_literals;
+
+int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             Deadline::Clock::now().time_since_epoch())
+      .count();
+}
+
+template <typename... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  std::cout << fmt::format(format, std::forward<Args>(args)...) << std::endl;
+}
+
+Deadline limit() { return Deadline::after(60s); }
+
+std::vector<uint32_t> pattern(size_t count, int seed) {
+  std::vector<uint32_t> values(count);
+  std::iota(values.begin(), values.end(), 1'000'003u * static_cast<uint32_t>(seed + 1));
+  return values;
+}
+
+// Sends our pattern to `to`, and checks that of `from`.
+Status swap(Transport& net, int to, int from, size_t bytes) {
+  const auto out = pattern(bytes / 4, net.rank());
+  std::vector<uint32_t> in(bytes / 4);
+  HVD_TRY(net.exchange(to, std::as_bytes(std::span(out)), from,
+                       std::as_writable_bytes(std::span(in)), limit()));
+  if (in != pattern(bytes / 4, from)) {
+    return internal_error(fmt::format("rank {} sent something else", from));
+  }
+  return Status::ok();
+}
+
+Status exchange(Transport& net) {
+  const int n = net.size();
+  for (int step = 1; step < n; step *= 2) {
+    HVD_TRY(swap(net, (net.rank() + step) % n, (net.rank() + n - step) % n, 4096));
+  }
+  say("ok {}", now_us());
+  return Status::ok();
+}
+
+Status stream(Transport& net) {
+  constexpr size_t kBytes = 64 << 20;
+  const int n = net.size();
+  const int right = (net.rank() + 1) % n;
+  const int left = (net.rank() + n - 1) % n;
+  HVD_TRY(swap(net, right, left, 4096));  // opens the links
+  const auto out = pattern(kBytes / 4, net.rank());
+  std::vector<uint32_t> in(kBytes / 4);
+  const int64_t start = now_us();
+  HVD_TRY(net.exchange(right, std::as_bytes(std::span(out)), left,
+                       std::as_writable_bytes(std::span(in)), limit()));
+  const int64_t took = now_us() - start;
+  if (in != pattern(kBytes / 4, left)) return internal_error("wrong bytes");
+  // Nobody leaves before its neighbour has everything.
+  HVD_TRY(swap(net, left, right, 4));
+  say("ok {}", took);
+  return Status::ok();
+}
+
+Status wait(Transport& net) {
+  std::byte byte{};
+  say("ready");
+  const Status outcome = net.recv((net.rank() + 1) % net.size(), {&byte, 1}, limit());
+  say("{} {} {} {}", to_string(outcome.code()), outcome.lost_rank(), now_us(), outcome.message());
+  return Status::ok();
+}
+
+Result<Secret> job_secret() {
+  const char* encoded = std::getenv("HVD_RANK_SECRET");
+  if (encoded == nullptr) return invalid_argument("HVD_RANK_SECRET is not set");
+  return Secret::from_base64(encoded);
+}
+
+Status serve_store(const std::string& where) {
+  HVD_TRY_ASSIGN(const Secret secret, job_secret());
+  StoreServerOptions options;
+  HVD_TRY_ASSIGN(options.bind, Endpoint::parse(where));
+  HVD_TRY_ASSIGN(const auto store, StoreServer::start(secret, options));
+  say("ready");
+  std::string line;
+  while (std::getline(std::cin, line)) {
+  }
+  return Status::ok();
+}
+
+Status run_rank(const std::vector<std::string>& args) {
+  const Deadline deadline = limit();
+  FabricOptions options;
+  options.rank = std::stoi(args[2]);
+  options.size = std::stoi(args[3]);
+  options.host_name = args[4];
+  options.interfaces = {args[5]};
+  HVD_TRY_ASSIGN(const Secret secret, job_secret());
+  HVD_TRY_ASSIGN(const auto store, StoreClient::connect(args[6], secret, /*tls=*/false, deadline));
+  HVD_TRY_ASSIGN(const auto fabric, Fabric::join(options, secret, store.get(), deadline));
+  std::vector<int> all(options.size);
+  std::iota(all.begin(), all.end(), 0);
+  HVD_TRY_ASSIGN(const auto net, fabric->make_mesh(0, all, deadline));
+  if (args[1] == "exchange") return exchange(*net);
+  if (args[1] == "stream") return stream(*net);
+  if (args[1] == "wait") return wait(*net);
+  if (args[1] != "leave") return invalid_argument("no such task: " + args[1]);
+  say("ok {}", now_us());
+  return Status::ok();
+}
+
+}  // namespace
+}  // namespace hvd
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> args(argv, argv + argc);
+  const bool store = argc == 3 && args[1] == "store";
+  if (argc != 7 && !store) {
+    std::cerr << "usage: hvd_rank task rank size host interface store\n";
+    return 2;
+  }
+  const hvd::Status outcome = store ? hvd::serve_store(args[2]) : hvd::run_rank(args);
+  if (outcome.is_ok()) return 0;
+  std::cout << "failed " << outcome.to_string() << std::endl;
+  return 1;
+}

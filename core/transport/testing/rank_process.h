@@ -1,0 +1,38 @@
+// Ranks as processes, each running testing/rank_main.cc, for tests that kill them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/status.h"
+#include "net/fd.h"
+#include "net/secret.h"
+#include "net/store.h"
+
+namespace hvd::testing {
+
+class RankProcess {
+ public:
+  static Result<RankProcess> start(const std::string& task, int rank, int size,
+                                   const std::string& host, const Secret& secret,
+                                   const StoreServer& store);
+  RankProcess(RankProcess&& other) noexcept;
+  RankProcess& operator=(RankProcess&&) = delete;
+  // Kills it if it still runs.
+  ~RankProcess();
+
+  // The next line it writes.
+  Result<std::string> line(Deadline deadline);
+  void kill();
+  // Its exit status, once it has ended; -1 if a signal ended it.
+  int wait();
+
+ private:
+  RankProcess(int pid, Fd output) : pid_(pid), output_(std::move(output)) {}
+  int pid_;
+  Fd output_;
+  std::string pending_;
+};
+
+}  // namespace hvd::testing
