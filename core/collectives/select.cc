@@ -94,19 +94,19 @@ Cost two_level_cost(const Topology& topology, const CostModel& model) {
 }
 
 // Whether the ranks are placed as `algorithm` needs them.
-Status possible(AllreduceAlgorithm algorithm, const Topology& topology, bool has_arena) {
-  if (algorithm == AllreduceAlgorithm::kSharedMemory && (topology.hosts() > 1 || !has_arena)) {
+Status possible(AllreduceAlgorithm algorithm, const Topology& topology, bool share_memory) {
+  if (algorithm == AllreduceAlgorithm::kSharedMemory && (topology.hosts() > 1 || !share_memory)) {
     return precondition(fmt::format(
         "allreduce algorithm shared_memory: needs all ranks on one host with shared memory, but "
         "there are {} ranks on {} host(s){}; choose another one or auto",
-        topology.size(), topology.hosts(), has_arena ? "" : " without shared memory"));
+        topology.size(), topology.hosts(), share_memory ? "" : " without shared memory"));
   }
   if (algorithm == AllreduceAlgorithm::kTwoLevel &&
-      (topology.hosts() == 1 || topology.largest_host() == 1)) {
-    return precondition(
-        fmt::format("allreduce algorithm two_level: needs several hosts with several ranks, but "
-                    "there are {} ranks on {} host(s); choose another one or auto",
-                    topology.size(), topology.hosts()));
+      (topology.hosts() == 1 || topology.largest_host() == 1 || !share_memory)) {
+    return precondition(fmt::format(
+        "allreduce algorithm two_level: needs several hosts with several ranks and shared memory, "
+        "but there are {} ranks on {} host(s){}; choose another one or auto",
+        topology.size(), topology.hosts(), share_memory ? "" : " without shared memory"));
   }
   return Status::ok();
 }
@@ -121,19 +121,21 @@ bool is_deterministic(AllreduceAlgorithm algorithm) {
 }
 
 // What to choose from by cost. Shared memory was measured to be quickest at every size. In
-// deterministic mode the choice must not show in the bits, because fusion changes sizes:
-// recursive doubling and halving-doubling add in the same order, two levels do not.
-std::vector<AllreduceAlgorithm> worth_comparing(const Topology& topology, bool has_arena,
+// deterministic mode the choice must not show in the bits, because fusion changes sizes: two levels
+// add in another order than recursive doubling and halving-doubling, which add in the same, so it
+// is always the former where that is possible, and the latter everywhere else.
+std::vector<AllreduceAlgorithm> worth_comparing(const Topology& topology, bool share_memory,
                                                 bool deterministic,
                                                 std::span<const AllreduceAlgorithm> offered) {
   using enum AllreduceAlgorithm;
   std::vector<AllreduceAlgorithm> result;
   const auto add = [&](AllreduceAlgorithm algorithm) {
-    if (contains(offered, algorithm) && possible(algorithm, topology, has_arena).is_ok()) {
+    if (contains(offered, algorithm) && possible(algorithm, topology, share_memory).is_ok()) {
       result.push_back(algorithm);
     }
   };
   add(kSharedMemory);
+  if (deterministic) add(kTwoLevel);
   if (!result.empty()) return result;
   add(kRecursiveDoubling);
   add(kHalvingDoubling);
@@ -174,13 +176,13 @@ Cost estimate(AllreduceAlgorithm algorithm, const Topology& topology, const Cost
   check_failed(__FILE__, __LINE__, "estimate of no particular algorithm");
 }
 
-Result<AllreduceSelector> AllreduceSelector::make(const Topology& topology, bool has_arena,
+Result<AllreduceSelector> AllreduceSelector::make(const Topology& topology, bool share_memory,
                                                   const AllreduceOptions& options,
                                                   std::span<const AllreduceAlgorithm> offered) {
   AllreduceSelector selector;
   // A rank alone has nothing to exchange, and no placement that an algorithm could ask for.
   if (options.algorithm != AllreduceAlgorithm::kAuto && topology.size() > 1) {
-    HVD_TRY(possible(options.algorithm, topology, has_arena));
+    HVD_TRY(possible(options.algorithm, topology, share_memory));
     if (!contains(offered, options.algorithm)) {
       return unavailable(fmt::format("allreduce algorithm {} is not in this build: choose auto",
                                      to_string(options.algorithm)));
@@ -195,7 +197,7 @@ Result<AllreduceSelector> AllreduceSelector::make(const Topology& topology, bool
     return selector;
   }
   for (const auto algorithm :
-       worth_comparing(topology, has_arena, options.deterministic, offered)) {
+       worth_comparing(topology, share_memory, options.deterministic, offered)) {
     selector.candidates_[selector.count_++] = {algorithm,
                                                estimate(algorithm, topology, options.model)};
   }

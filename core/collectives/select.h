@@ -59,9 +59,9 @@ struct AllreduceOptions {
 // Made once per communicator: choose() costs nanoseconds, which small operations notice.
 class AllreduceSelector {
  public:
-  // `has_arena`: the ranks of a host share memory (Transport::arena). `offered`: what there is to
-  // choose from. Fails when options.algorithm is impossible here, or not deterministic as asked.
-  static Result<AllreduceSelector> make(const Topology& topology, bool has_arena,
+  // `share_memory`: Transport::hosts_share_memory(). `offered`: what there is to choose from. Fails
+  // when options.algorithm is impossible here, or not deterministic as asked.
+  static Result<AllreduceSelector> make(const Topology& topology, bool share_memory,
                                         const AllreduceOptions& options,
                                         std::span<const AllreduceAlgorithm> offered);
 

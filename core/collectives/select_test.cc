@@ -24,9 +24,9 @@ Topology cluster(int hosts, int each) {
 }
 
 Result<AllreduceAlgorithm> select(size_t bytes, const Topology& topology,
-                                  const AllreduceOptions& options = {}, bool has_arena = false) {
+                                  const AllreduceOptions& options = {}, bool share_memory = false) {
   HVD_TRY_ASSIGN(const AllreduceSelector selector,
-                 AllreduceSelector::make(topology, has_arena, options, kAll));
+                 AllreduceSelector::make(topology, share_memory, options, kAll));
   return selector.choose(bytes);
 }
 
@@ -51,13 +51,14 @@ TEST(Select, TheModelDecides) {
 }
 
 TEST(Select, HostsWithSeveralRanksTakeTwoLevels) {
-  EXPECT_EQ(*select(64 << 20, cluster(2, 4)), kTwoLevel);
-  EXPECT_EQ(*select(4, cluster(4, 8)), kTwoLevel);
+  EXPECT_EQ(*select(64 << 20, cluster(2, 4), {}, /*share_memory=*/true), kTwoLevel);
+  EXPECT_EQ(*select(4, cluster(4, 8), {}, true), kTwoLevel);
+  EXPECT_NE(*select(4, cluster(4, 8), {}, false), kTwoLevel);
 }
 
 TEST(Select, OneHostTakesSharedMemoryAtEverySizeIfThereIsAny) {
   for (const size_t bytes : {0, 4, 1 << 20, 1 << 30}) {
-    EXPECT_EQ(*select(bytes, cluster(1, 4), {}, /*has_arena=*/true), kSharedMemory);
+    EXPECT_EQ(*select(bytes, cluster(1, 4), {}, /*share_memory=*/true), kSharedMemory);
     EXPECT_EQ(*select(bytes, cluster(1, 4), {.deterministic = true}, true), kSharedMemory);
     EXPECT_NE(*select(bytes, cluster(1, 4), {}, false), kSharedMemory);
     EXPECT_NE(*select(bytes, cluster(2, 4), {}, true), kSharedMemory);
@@ -70,6 +71,7 @@ TEST(Select, DeterministicModeComparesOnlyWhatGivesTheSameBits) {
     for (const int hosts : {2, 3, 64}) {
       EXPECT_THAT(*select(bytes, cluster(hosts, 2), options),
                   AnyOf(kRecursiveDoubling, kHalvingDoubling));
+      EXPECT_EQ(*select(bytes, cluster(hosts, 2), options, /*share_memory=*/true), kTwoLevel);
     }
   }
 }

@@ -91,6 +91,10 @@ class Fabric::Impl {
   Result<std::unique_ptr<HostLinks>> join_host(uint64_t communicator, const Topology& topology,
                                                int rank, const std::vector<int>& ranks,
                                                Deadline deadline);
+  Result<bool> hosts_share_memory(uint64_t communicator, const Topology& topology,
+                                  const std::vector<int>& ranks, Deadline deadline);
+  // `first_rank`: the first rank of the communicator on the host.
+  std::string shared_memory_key(uint64_t communicator, int first_rank) const;
 
   // The thread hvd-net.
   void run();
@@ -315,6 +319,8 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
       },
       [this, communicator] { drop_inbox(communicator); });
   MeshOptions options;
+  HVD_TRY_ASSIGN(options.hosts_share_memory,
+                 hosts_share_memory(communicator, topology, ranks, deadline));
   options.job_ranks = ranks;
   options.policy = policy_;
   return std::unique_ptr<Transport>(
@@ -332,11 +338,28 @@ Result<std::unique_ptr<HostLinks>> Fabric::Impl::join_host(uint64_t communicator
   options.local_rank = topology.local_rank(rank);
   for (const int each : here) options.names.push_back(ranks[each]);
   options.kind = roster_->segment_kind(options.names);
-  options.key = fmt::format("{}/shm/{}/{}", options_.round, communicator, options.names.front());
+  options.key = shared_memory_key(communicator, options.names.front());
   auto joined = HostLinks::join(options, *store_, keeper_, health_, deadline);
   if (joined.status().code() != StatusCode::kUnavailable) return joined;
   HVD_LOG(kWarning, "{}; its ranks use sockets, which is slower", joined.status().message());
   return std::unique_ptr<HostLinks>();
+}
+
+std::string Fabric::Impl::shared_memory_key(uint64_t communicator, int first_rank) const {
+  return fmt::format("{}/shm/{}/{}", options_.round, communicator, first_rank);
+}
+
+Result<bool> Fabric::Impl::hosts_share_memory(uint64_t communicator, const Topology& topology,
+                                              const std::vector<int>& ranks, Deadline deadline) {
+  if (topology.largest_host() < 2 || !options_.shared_memory) return false;
+  std::vector<HostLinks::Host> hosts;
+  for (int host = 0; host < topology.hosts(); ++host) {
+    const std::vector<int>& there = topology.ranks_on(host);
+    if (there.size() < 2) continue;
+    hosts.push_back(
+        {shared_memory_key(communicator, ranks[there.front()]), static_cast<int>(there.size())});
+  }
+  return HostLinks::joined_everywhere(hosts, *store_, deadline);
 }
 
 Result<std::shared_ptr<Inbox>> Fabric::Impl::claim_inbox(uint64_t communicator) {

@@ -44,6 +44,7 @@ class LinkSource {
 struct MeshOptions {
   std::vector<int> job_ranks;  // by rank of the communicator: the rank that failures name
   WaitPolicy policy;
+  bool hosts_share_memory = false;
   // How long a closed link may be explained by a failure that is still on its way to us, before
   // its peer is called lost.
   std::chrono::milliseconds grace{100};
@@ -62,6 +63,7 @@ class Mesh final : public Transport {
                      Deadline deadline) override;
   Status flush(Deadline deadline) override;
   Arena* arena() override { return host_links_ == nullptr ? nullptr : &host_links_->arena(); }
+  bool hosts_share_memory() const override { return options_.hosts_share_memory; }
   void abort(const Status& reason) override;
 
  private:

@@ -63,6 +63,10 @@ class Transport {
   // either every rank of a host has it or none.
   virtual Arena* arena() { return nullptr; }
 
+  // Whether the ranks of every host that has several share memory: the same answer on all ranks,
+  // even on one that is alone on its host and has no arena.
+  virtual bool hosts_share_memory() const { return false; }
+
   // Ends the communicator: pending and later calls on every rank fail with kAborted (here) or
   // with kPeerLost or kAborted and this reason (elsewhere). Safe from any thread.
   virtual void abort(const Status& reason) = 0;

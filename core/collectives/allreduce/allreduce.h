@@ -20,13 +20,18 @@ Status ring_allreduce(Transport& net, Bytes data, const Reduction& reduction, De
 Status halving_doubling_allreduce(Transport& net, Bytes data, const Reduction& reduction,
                                   Deadline deadline);
 
+// Needs Transport::hosts_share_memory(). Position-independent when `options` ask for it.
+Status two_level_allreduce(Transport& net, Bytes data, const Reduction& reduction,
+                           const AllreduceOptions& options, Scratch& scratch, Deadline deadline);
+
 // What `algorithm` can be below, for AllreduceSelector.
 std::span<const AllreduceAlgorithm> offered_allreduce_algorithms();
 
 // With one algorithm, which must be possible on this transport. Callers in a hurry keep a selector
 // and come here.
 Status run_allreduce(AllreduceAlgorithm algorithm, Transport& net, Bytes data,
-                     const Reduction& reduction, Scratch& scratch, Deadline deadline);
+                     const Reduction& reduction, const AllreduceOptions& options, Scratch& scratch,
+                     Deadline deadline);
 
 // With the algorithm that the options name or the model favours.
 Status allreduce(Transport& net, Bytes data, const Reduction& reduction,

@@ -32,7 +32,8 @@ std::vector<Values> results(AllreduceAlgorithm algorithm, int n, DType dtype, Re
   run_ranks(TransportKind::kInproc, n, [&](Transport& net) -> Status {
     HVD_TRY_ASSIGN(const Reduction reduction, Reduction::make(op, dtype, n, 0.7, 1.3));
     Scratch scratch;
-    return run_allreduce(algorithm, net, data[net.rank()], reduction, scratch, soon());
+    return run_allreduce(algorithm, net, data[net.rank()], reduction, AllreduceOptions{}, scratch,
+                         soon());
   });
   return data;
 }

@@ -33,6 +33,15 @@ class HostLinks {
                                                  StoreClient& store, LifelineKeeper& keeper,
                                                  Health& health, Deadline deadline);
 
+  // Whether all of `hosts`, given by their key and number of ranks, have joined or will. The same
+  // answer for everybody who asks.
+  struct Host {
+    std::string key;
+    int ranks;
+  };
+  static Result<bool> joined_everywhere(const std::vector<Host>& hosts, StoreClient& store,
+                                        Deadline deadline);
+
   // The memory is zeroed and large enough, see bytes_needed; every rank of the host has it.
   HostLinks(std::unique_ptr<Segment> segment, int local_rank, std::vector<int> names,
             LifelineKeeper& keeper, Health& health);

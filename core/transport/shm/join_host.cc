@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,18 @@ Result<std::unique_ptr<HostLinks>> HostLinks::join(const HostLinksOptions& optio
                                            keeper, health);
   HVD_TRY(links->arena().open(deadline));
   return links;
+}
+
+Result<bool> HostLinks::joined_everywhere(const std::vector<Host>& hosts, StoreClient& store,
+                                          Deadline deadline) {
+  std::vector<std::string> keys;
+  for (const Host& host : hosts) {
+    for (int peer = 0; peer < host.ranks; ++peer)
+      keys.push_back(fmt::format("{}/{}", host.key, peer));
+  }
+  HVD_TRY_ASSIGN(const std::vector<ByteBuffer> answers, store.wait_all(keys, deadline));
+  return std::all_of(answers.begin(), answers.end(),
+                     [](const ByteBuffer& answer) { return text_of(answer).starts_with(kGood); });
 }
 
 }  // namespace hvd
