@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "transport/shm/arena.h"
+
 namespace hvd {
 
 FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, const std::vector<Fault>& plan)
@@ -12,6 +14,13 @@ FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, const std::ve
   for (const Fault& fault : plan) {
     if (fault.rank == rank()) plan_.push_back(fault);
   }
+  if (Arena* shared = arena()) {
+    shared->set_step_hook([this] { return step(nullptr); });
+  }
+}
+
+FaultyTransport::~FaultyTransport() {
+  if (Arena* shared = arena()) shared->set_step_hook(nullptr);
 }
 
 Status FaultyTransport::send(int to, ConstBytes out, Deadline deadline) {

@@ -20,15 +20,18 @@ struct Fault {
   };
 
   int rank = 0;
-  size_t step = 0;  // the how-manieth call of send, recv, recv_pieces or flush on that rank, from 0
+  // The how-manieth call of send, recv, recv_pieces, flush or Arena::wait on that rank, from 0.
+  size_t step = 0;
   Kind kind = Kind::kDie;
   std::chrono::milliseconds delay{0};
 };
 
 class FaultyTransport final : public Transport {
  public:
-  // Faults of other ranks are ignored, so that all ranks can be given the same plan.
+  // Faults of other ranks are ignored, so that all ranks can be given the same plan. The waits of
+  // the inner transport's arena become steps too.
   FaultyTransport(std::unique_ptr<Transport> inner, const std::vector<Fault>& plan);
+  ~FaultyTransport() override;
 
   Status send(int to, ConstBytes out, Deadline deadline) override;
   Status recv(int from, Bytes in, Deadline deadline) override;
@@ -36,6 +39,7 @@ class FaultyTransport final : public Transport {
                      Deadline deadline) override;
   Status flush(Deadline deadline) override;
   Arena* arena() override { return inner_->arena(); }
+  bool hosts_share_memory() const override { return inner_->hosts_share_memory(); }
   void abort(const Status& reason) override { inner_->abort(reason); }
 
   // Calls begun so far. Safe from any thread.

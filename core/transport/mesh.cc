@@ -122,6 +122,7 @@ Status Mesh::flush(Deadline deadline) {
 void Mesh::abort(const Status& reason) {
   if (!health_.failed()) aborted_ = true;
   health_.fail(reason);
+  if (host_links_ != nullptr) host_links_->arena().publish_failure(health_.status());
 }
 
 Status Mesh::check(int peer) const {

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -103,6 +104,7 @@ class Arena {
   void raise(Mark mark, uint64_t turn) { word(rank_, mark).raise(turn); }
   // Waits until `peer` has raised `mark` to `turn`. kPeerLost when a rank dies meanwhile.
   Status wait(int peer, Mark mark, uint64_t turn, Deadline deadline) {
+    if (step_hook_) HVD_TRY(step_hook_());
     if (word(peer, mark).load() >= turn) return Status::ok();
     return wait_slowly(peer, mark, turn, deadline);
   }
@@ -113,6 +115,9 @@ class Arena {
   // Its pages are present in every rank's page table on return.
   Result<std::unique_ptr<SharedBuffer>> make_buffer(size_t bytes, SegmentKind kind,
                                                     Deadline deadline);
+
+  // For tests: called before each wait, which fails if it does.
+  void set_step_hook(std::function<Status()> hook) { step_hook_ = std::move(hook); }
 
   // Ok, or the reason why the ranks of this host can no longer work together: looks at Health, at
   // the failure another rank has published here, and at every peer's lifeline. A peer that has left
@@ -145,6 +150,7 @@ class Arena {
   std::byte* const slots_;
   LifelineKeeper& keeper_;
   Health& health_;
+  std::function<Status()> step_hook_;
   uint64_t next_turn_ = 1;   // marks start at 0, "nothing done yet"
   uint64_t all_filled_ = 0;  // every rank is known to have raised kFilled to this
 };

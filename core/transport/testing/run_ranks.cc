@@ -83,6 +83,8 @@ Connect tcp(int n) {
   return fabric_world(host_of);
 }
 
+Connect shm(int n) { return fabric_world(std::vector<int>(n, 0)); }
+
 Connect mesh(int n) { return fabric_world(uneven_hosts(n)); }
 
 struct Kind {
@@ -94,6 +96,7 @@ constexpr Kind kKinds[] = {
     {TransportKind::kInproc, "Inproc", inproc},
     {TransportKind::kInprocHosts, "InprocHosts", inproc_hosts},
     {TransportKind::kTcp, "Tcp", tcp},
+    {TransportKind::kShm, "Shm", shm},
     {TransportKind::kMesh, "Mesh", mesh},
 };
 
