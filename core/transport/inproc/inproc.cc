@@ -97,7 +97,7 @@ class InprocTransport final : public Transport {
       if (!taken.is_ok()) return checked("recv from", from, taken.status());
       in = in.subspan(*taken);
     }
-    return hub_.health_[rank()].status();
+    return hub_.status(rank());
   }
 
   Status recv_pieces(int from, size_t size, size_t unit, Consume consume,
@@ -112,7 +112,7 @@ class InprocTransport final : public Transport {
       if (!consumed.is_ok()) return checked("consumer of bytes from", from, consumed);
       size -= *taken;
     }
-    return hub_.health_[rank()].status();
+    return hub_.status(rank());
   }
 
   Status flush(Deadline deadline) override {
@@ -120,7 +120,7 @@ class InprocTransport final : public Transport {
       if (to == rank()) continue;
       HVD_TRY(checked("flush to", to, hub_.channel(rank(), to).drain(deadline)));
     }
-    return hub_.health_[rank()].status();
+    return hub_.status(rank());
   }
 
   void abort(const Status& reason) override {
@@ -156,6 +156,12 @@ InprocHub::InprocHub(int size) : InprocHub(one_rank_per_host(size)) {}
 std::unique_ptr<Transport> InprocHub::transport(int rank) {
   HVD_CHECK(rank >= 0 && rank < size());
   return std::make_unique<InprocTransport>(*this, rank);
+}
+
+Status InprocHub::status(int rank) {
+  if (!health_[rank].failed()) return Status::ok();
+  MutexLock lock(ending_);
+  return health_[rank].status();
 }
 
 Status InprocHub::end(int rank, const Status& here, const Status& elsewhere) {

@@ -55,6 +55,9 @@ class InprocHub {
   friend class InprocTransport;
 
   InprocChannel& channel(int from, int to) { return *channels_[from * size() + to]; }
+  // Ok, or why the communicator ended on `rank`; then no channel borrows memory any more, so that
+  // the caller may free what it was sending.
+  Status status(int rank) HVD_EXCLUDES(ending_);
   // Ends the communicator with `here` on `rank` and `elsewhere` on the others, unless it has
   // ended already; returns why it ended on `rank`.
   Status end(int rank, const Status& here, const Status& elsewhere) HVD_EXCLUDES(ending_);
