@@ -225,6 +225,7 @@ TEST_P(TransportConformance, ADeadRankIsNamedOnTheOthers) {
   const auto two_messages = [](Transport& net) { return two_messages_round_the_ring(net); };
   const auto calm = testing::run_ranks_with_faults(GetParam(), 3, {}, two_messages);
   EXPECT_EQ(calm.steps, std::vector<size_t>({4, 4, 4}));
+  EXPECT_EQ(calm.send_steps[1], std::vector<size_t>({0, 2}));
   const auto run =
       testing::run_ranks_with_faults(GetParam(), 3, {{.rank = 1, .step = 2}}, [](Transport& net) {
         HVD_TRY(two_messages_round_the_ring(net));

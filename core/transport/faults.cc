@@ -25,10 +25,9 @@ FaultyTransport::~FaultyTransport() {
 
 Status FaultyTransport::send(int to, ConstBytes out, Deadline deadline) {
   bool drop = false;
+  if (!out.empty()) send_steps_.push_back(steps());
   HVD_TRY(step(&drop));
-  if (!drop) return inner_->send(to, out, deadline);
-  dropped_bytes_ += out.size();
-  return Status::ok();
+  return drop ? Status::ok() : inner_->send(to, out, deadline);
 }
 
 Status FaultyTransport::recv(int from, Bytes in, Deadline deadline) {

@@ -44,8 +44,9 @@ class FaultyTransport final : public Transport {
 
   // Calls begun so far. Safe from any thread.
   size_t steps() const { return steps_.load(std::memory_order_relaxed); }
-  // Bytes that kDrop swallowed: none if its step was no send, or an empty one.
-  size_t dropped_bytes() const { return dropped_bytes_.load(std::memory_order_relaxed); }
+  // The steps that sent at least one byte: those at which kDrop is a fault. Only after the last
+  // call.
+  const std::vector<size_t>& send_steps() const { return send_steps_; }
 
  private:
   // Counts one call and dies or waits if the plan says so; `drop`, unless null, tells a send to
@@ -56,7 +57,7 @@ class FaultyTransport final : public Transport {
   std::vector<Fault> plan_;
   bool dead_ = false;
   std::atomic<size_t> steps_{0};
-  std::atomic<size_t> dropped_bytes_{0};
+  std::vector<size_t> send_steps_;
 };
 
 }  // namespace hvd

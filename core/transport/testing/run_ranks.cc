@@ -163,7 +163,7 @@ FaultyRun run_ranks_with_faults(TransportKind kind, int n, const std::vector<Fau
   result.outcomes = run(connect_faulty, ranks, body);
   for (const FaultyTransport* rank : faulty) {
     result.steps.push_back(rank == nullptr ? 0 : rank->steps());
-    result.dropped_bytes.push_back(rank == nullptr ? 0 : rank->dropped_bytes());
+    result.send_steps.push_back(rank == nullptr ? std::vector<size_t>{} : rank->send_steps());
   }
   return result;
 }

@@ -33,9 +33,9 @@ std::vector<Status> outcomes_of_ranks(TransportKind kind, int n,
 
 // As above, with each rank behind a FaultyTransport that follows `plan`.
 struct FaultyRun {
-  std::vector<Status> outcomes;       // by rank
-  std::vector<size_t> steps;          // by rank: the steps that faults can name
-  std::vector<size_t> dropped_bytes;  // by rank
+  std::vector<Status> outcomes;                 // by rank
+  std::vector<size_t> steps;                    // by rank: the steps that faults can name
+  std::vector<std::vector<size_t>> send_steps;  // by rank: those that can be dropped
 };
 FaultyRun run_ranks_with_faults(TransportKind kind, int n, const std::vector<Fault>& plan,
                                 const std::function<Status(Transport&)>& body);
