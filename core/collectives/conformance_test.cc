@@ -1,0 +1,231 @@
+// Every allreduce over every transport, against the plain reference; and with a failure at every
+// step of every rank. By default a fixed sample of the cases runs; HVD_CONFORMANCE=full runs all.
+#include <string_view>
+#include <vector>
+
+#include "collectives/allreduce/allreduce.h"
+#include "collectives/testing/reference.h"
+#include "collectives/testing/worlds.h"
+#include "testing/assertions.h"
+#include "transport/testing/run_ranks.h"
+
+namespace hvd {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::FaultyRun;
+using testing::full_conformance;
+using testing::run_ranks_with_faults;
+using testing::soon;
+using testing::TransportKind;
+using testing::Values;
+
+struct World {
+  TransportKind kind;
+  AllreduceAlgorithm algorithm;
+  int ranks;
+};
+
+std::string name_of(const ::testing::TestParamInfo<World>& world) {
+  return testing::to_string(world.param.kind) + "_" +
+         std::string(to_string(world.param.algorithm)) + "_" + std::to_string(world.param.ranks);
+}
+
+std::vector<World> worlds(std::initializer_list<int> sizes) {
+  std::vector<World> all;
+  for (const TransportKind kind : testing::all_transport_kinds()) {
+    for (const AllreduceAlgorithm algorithm : offered_allreduce_algorithms()) {
+      for (const int ranks : sizes) all.push_back({kind, algorithm, ranks});
+    }
+  }
+  return all;
+}
+
+// Whether the ranks of `net` are placed as the algorithm needs it.
+bool possible(AllreduceAlgorithm algorithm, Transport& net) {
+  if (algorithm == AllreduceAlgorithm::kSharedMemory && net.arena() == nullptr) return false;
+  return AllreduceSelector::make(net.topology(), net.arena() != nullptr, {.algorithm = algorithm},
+                                 offered_allreduce_algorithms())
+      .is_ok();
+}
+
+// ---- results -------------------------------------------------------------------------------
+
+struct Case {
+  DType dtype;
+  ReduceOp op;
+  size_t count;
+  double prescale;
+  double postscale;
+
+  Values input(int rank) const { return testing::random_values(dtype, count, 1000 * count + rank); }
+};
+
+// Spreads its argument over all bits, so that a sample taken by it favours nothing.
+uint64_t scrambled(uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdULL;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53ULL;
+  return x ^ (x >> 33);
+}
+
+std::vector<Case> cases_for(const World& world) {
+  const size_t n = world.ranks;
+  constexpr double kScales[][2] = {{1.0, 1.0}, {0.5, 1.0}, {0.25, 3.0}};
+  constexpr size_t kLarge = (1 << 20) + 3;
+  std::vector<Case> cases;
+  uint64_t index = scrambled(world.ranks * 100 + static_cast<int>(world.algorithm) * 10 +
+                             static_cast<int>(world.kind));
+  for (const size_t count :
+       {size_t{0}, size_t{1}, size_t{2}, n - 1, n, n + 1, size_t{1000}, kLarge}) {
+    for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
+      for (const ReduceOp op : {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax,
+                                ReduceOp::kProduct}) {
+        for (const auto& [prescale, postscale] : kScales) {
+          const uint64_t one_of = full_conformance() ? 1 : count == kLarge ? 70 * (n + 2) : 16;
+          if (scrambled(++index) % one_of != 0) continue;
+          cases.push_back({static_cast<DType>(dtype), op, count, prescale, postscale});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+std::string describe(const Case& it) {
+  return std::string(to_string(it.op)) + " of " + std::to_string(it.count) + " " +
+         std::string(to_string(it.dtype)) + ", scaled by " + std::to_string(it.prescale) + " and " +
+         std::to_string(it.postscale);
+}
+
+// Rank 0 compares with the reference. All cases share one communicator, so that bytes which one
+// operation leaves behind are found by the next.
+Status run_cases(Transport& net, AllreduceAlgorithm algorithm, const std::vector<Case>& cases,
+                 std::vector<std::vector<size_t>>& digests) {
+  if (!possible(algorithm, net)) return Status::ok();
+  Scratch scratch;
+  for (const Case& it : cases) {
+    HVD_TRY_ASSIGN(const Reduction reduction,
+                   Reduction::make(it.op, it.dtype, net.size(), it.prescale, it.postscale));
+    Values data = it.input(net.rank());
+    HVD_TRY(
+        run_allreduce(algorithm, net, data, reduction, scratch, soon()).with_context(describe(it)));
+    digests[net.rank()].push_back(
+        std::hash<std::string_view>()({reinterpret_cast<const char*>(data.data()), data.size()}));
+    if (net.rank() != 0) continue;
+    std::vector<Values> inputs;
+    for (int rank = 0; rank < net.size(); ++rank) inputs.push_back(it.input(rank));
+    const Values expected =
+        testing::reference_reduce(it.op, it.dtype, inputs, it.prescale, it.postscale);
+    EXPECT_TRUE(testing::near(it.dtype, data, expected, net.size())) << describe(it);
+  }
+  return Status::ok();
+}
+
+class AllreduceConformance : public ::testing::TestWithParam<World> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, AllreduceConformance,
+                         ::testing::ValuesIn(worlds({1, 2, 3, 4, 5, 7, 8, 16})), name_of);
+
+TEST_P(AllreduceConformance, GivesTheReferencesResultAndTheSameBitsOnEveryRank) {
+  const auto [kind, algorithm, ranks] = GetParam();
+  const std::vector<Case> cases = cases_for(GetParam());
+  std::vector<std::vector<size_t>> digests(ranks);
+  testing::run_ranks(kind, ranks, [&, algorithm = algorithm](Transport& net) {
+    return run_cases(net, algorithm, cases, digests);
+  });
+  for (const auto& of_rank : digests) {
+    ASSERT_EQ(of_rank.size(), digests[0].size());
+    for (size_t i = 0; i < of_rank.size(); ++i) {
+      EXPECT_EQ(of_rank[i], digests[0][i]) << describe(cases[i]);
+    }
+  }
+}
+
+// ---- failures ------------------------------------------------------------------------------
+
+Status reduce_a_little(Transport& net, AllreduceAlgorithm algorithm, Deadline deadline) {
+  if (!possible(algorithm, net)) return Status::ok();
+  HVD_TRY_ASSIGN(const Reduction sum, Reduction::make(ReduceOp::kSum, DType::kFloat32, net.size()));
+  std::vector<float> data(11, 1.0F);
+  Scratch scratch;
+  return run_allreduce(algorithm, net, std::as_writable_bytes(std::span(data)), sum, scratch,
+                       deadline);
+}
+
+// A rank may have its result before another fails; then it hears of that on its next call, which
+// here waits for a byte that nobody sends.
+Status reduce_and_listen(Transport& net, AllreduceAlgorithm algorithm, Deadline deadline) {
+  HVD_TRY(reduce_a_little(net, algorithm, deadline));
+  std::byte never{};
+  return net.recv((net.rank() + 1) % net.size(), {&never, 1}, soon());
+}
+
+class AllreduceFailure : public ::testing::TestWithParam<World> {
+ protected:
+  FaultyRun run_calm() const {
+    const auto [kind, algorithm, ranks] = GetParam();
+    return run_ranks_with_faults(kind, ranks, {}, [algorithm = algorithm](Transport& net) {
+      return reduce_a_little(net, algorithm, soon());
+    });
+  }
+  FaultyRun run_with(const Fault& fault, Deadline deadline) const {
+    const auto [kind, algorithm, ranks] = GetParam();
+    return run_ranks_with_faults(kind, ranks, {fault}, [&, algorithm = algorithm](Transport& net) {
+      return reduce_and_listen(net, algorithm, deadline);
+    });
+  }
+  // Threads are quick to start: for them every step fails. Other transports take a few of each
+  // rank's, unless all are asked for.
+  size_t stride() const {
+    return GetParam().kind == TransportKind::kInproc || full_conformance() ? 1 : 4;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Worlds, AllreduceFailure, ::testing::ValuesIn(worlds({3, 4})), name_of);
+
+TEST_P(AllreduceFailure, ADeathAtAnyStepIsKnownToEveryRank) {
+  const FaultyRun calm = run_calm();
+  for (const Status& outcome : calm.outcomes) ASSERT_OK(outcome);
+  for (int victim = 0; victim < GetParam().ranks; ++victim) {
+    for (size_t step = victim % stride(); step < calm.steps[victim]; step += stride()) {
+      const FaultyRun run = run_with({.rank = victim, .step = step}, soon());
+      for (int rank = 0; rank < GetParam().ranks; ++rank) {
+        const Status& outcome = run.outcomes[rank];
+        EXPECT_TRUE(outcome.code() == StatusCode::kAborted ||
+                    (rank != victim && outcome.lost_rank() == victim))
+            << "rank " << rank << " when " << victim << " dies at step " << step << ": "
+            << outcome.to_string();
+      }
+    }
+  }
+}
+
+TEST_P(AllreduceFailure, ALostMessageAtAnyStepFailsEveryRank) {
+  const FaultyRun calm = run_calm();
+  for (int victim = 0; victim < GetParam().ranks; ++victim) {
+    const std::vector<size_t>& sends = calm.send_steps[victim];
+    for (size_t i = victim % stride(); i < sends.size(); i += stride()) {
+      const Fault lost{.rank = victim, .step = sends[i], .kind = Fault::Kind::kDrop};
+      const FaultyRun run = run_with(lost, Deadline::after(20ms));
+      int timeouts = 0;
+      for (const Status& outcome : run.outcomes) {
+        EXPECT_FALSE(outcome.is_ok()) << "send at step " << sends[i] << " of " << victim;
+        if (outcome.code() == StatusCode::kTimeout) ++timeouts;
+      }
+      EXPECT_GE(timeouts, 1);
+    }
+  }
+}
+
+TEST_P(AllreduceFailure, ALateRankIsWaitedFor) {
+  const FaultyRun calm = run_calm();
+  const auto [kind, algorithm, ranks] = GetParam();
+  const Fault late{.rank = 1, .step = calm.steps[1] / 2, .kind = Fault::Kind::kDelay, .delay = 3ms};
+  const FaultyRun run = run_ranks_with_faults(
+      kind, ranks, {late},
+      [algorithm = algorithm](Transport& net) { return reduce_a_little(net, algorithm, soon()); });
+  for (const Status& outcome : run.outcomes) EXPECT_OK(outcome);
+}
+
+}  // namespace
+}  // namespace hvd
