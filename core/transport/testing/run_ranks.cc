@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <latch>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -112,9 +113,13 @@ std::vector<Status> run(const Connect& connect, std::vector<std::unique_ptr<Tran
                         const std::function<Status(Transport&)>& body) {
   std::vector<Status> outcomes(ranks.size());
   std::vector<std::thread> threads;
+  // No body begins before all are connected: a fault is meant for the body, and a rank that died
+  // early would leave others waiting for it at the rendezvous.
+  std::latch connected_all(static_cast<std::ptrdiff_t>(ranks.size()));
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     threads.push_back(start_thread("rank " + std::to_string(rank), [&, rank] {
       auto connected = connect(static_cast<int>(rank));
+      connected_all.arrive_and_wait();
       if (!connected.is_ok()) {
         outcomes[rank] = connected.status().with_context("connect");
         return;
