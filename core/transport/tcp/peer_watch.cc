@@ -164,14 +164,14 @@ Status PeerWatch::read(Edge& edge) {
   Status failure;
   while (!edge.closed) {
     const auto bytes = edge.channel.try_recv();
-    const auto lost = [&](const Status& why) {
+    if (bytes.is_ok() && !bytes->has_value()) break;
+    const Result<WatchMessage> message =
+        bytes.is_ok() ? decode_watch_message(**bytes, size_) : Result<WatchMessage>(bytes.status());
+    if (!message.is_ok()) {
       close(edge);
-      return failure.is_ok() ? peer_lost(edge.peer, edge.name + ": " + why.message()) : failure;
-    };
-    if (!bytes.is_ok()) return lost(bytes.status());
-    if (!bytes->has_value()) break;
-    const auto message = decode_watch_message(**bytes, size_);
-    if (!message.is_ok()) return lost(message.status());
+      if (!failure.is_ok()) break;
+      return peer_lost(edge.peer, edge.name + ": " + message.status().message());
+    }
     if (message->kind == WatchMessage::Kind::kGoodbye) {
       close(edge);
     } else if (failure.is_ok()) {
