@@ -43,8 +43,10 @@ std::vector<World> worlds(std::initializer_list<int> sizes) {
 
 // Whether the ranks of `net` are placed as the algorithm needs it.
 bool possible(AllreduceAlgorithm algorithm, Transport& net) {
-  if (algorithm == AllreduceAlgorithm::kSharedMemory && net.arena() == nullptr) return false;
-  return AllreduceSelector::make(net.topology(), net.arena() != nullptr, {.algorithm = algorithm},
+  const bool through_memory =
+      algorithm == AllreduceAlgorithm::kSharedMemory || algorithm == AllreduceAlgorithm::kTwoLevel;
+  if (through_memory && !net.hosts_share_memory()) return false;
+  return AllreduceSelector::make(net.topology(), net.hosts_share_memory(), {.algorithm = algorithm},
                                  offered_allreduce_algorithms())
       .is_ok();
 }
@@ -109,8 +111,8 @@ Status run_cases(Transport& net, AllreduceAlgorithm algorithm, const std::vector
     HVD_TRY_ASSIGN(const Reduction reduction,
                    Reduction::make(it.op, it.dtype, net.size(), it.prescale, it.postscale));
     Values data = it.input(net.rank());
-    HVD_TRY(
-        run_allreduce(algorithm, net, data, reduction, scratch, soon()).with_context(describe(it)));
+    HVD_TRY(run_allreduce(algorithm, net, data, reduction, {}, scratch, soon())
+                .with_context(describe(it)));
     digests[net.rank()].push_back(
         std::hash<std::string_view>()({reinterpret_cast<const char*>(data.data()), data.size()}));
     if (net.rank() != 0) continue;
@@ -149,7 +151,7 @@ Status reduce_a_little(Transport& net, AllreduceAlgorithm algorithm, Deadline de
   HVD_TRY_ASSIGN(const Reduction sum, Reduction::make(ReduceOp::kSum, DType::kFloat32, net.size()));
   std::vector<float> data(11, 1.0F);
   Scratch scratch;
-  return run_allreduce(algorithm, net, std::as_writable_bytes(std::span(data)), sum, scratch,
+  return run_allreduce(algorithm, net, std::as_writable_bytes(std::span(data)), sum, {}, scratch,
                        deadline);
 }
 
