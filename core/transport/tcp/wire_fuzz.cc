@@ -1,6 +1,8 @@
 // Whatever bytes arrive, the decoders of the fabric's messages refuse them or return what encodes
 // to the same bytes again.
+#include <algorithm>
 #include <cstdlib>
+#include <span>
 
 #include "transport/tcp/wire.h"
 
