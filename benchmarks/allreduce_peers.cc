@@ -1,0 +1,193 @@
+// float32 Sum allreduce of this project and of Open MPI in the same processes, in turns.
+//
+//   mpirun -np 2 allreduce_peers [rounds]
+//
+// Prints one JSON object per size: for each contender the time per operation in microseconds, one
+// figure per round (the mean of a batch on its slowest rank), and the one-way latency of a cache
+// line between ranks 0 and 1 beside each round, because that changes within seconds on a virtual
+// machine and everything changes with it. `shared` is ours with the buffers in shared memory.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "collectives/allreduce/allreduce.h"
+#include "collectives/shared_memory.h"
+#include "net/secret.h"
+#include "net/store.h"
+#include "transport/fabric.h"
+#include "transport/shm/arena.h"
+
+namespace hvd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kLargest = size_t{64} << 20;
+
+Deadline patience() { return Deadline::after(std::chrono::minutes(2)); }
+
+void must(const Status& status) {
+  if (status.is_ok()) return;
+  fmt::print(stderr, "{}\n", status.to_string());
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+template <typename T>
+T must(Result<T> result) {
+  must(result.status());
+  return std::move(result).value();
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What an MPI program needs to become a job of ours: rank 0 runs the store.
+struct Job {
+  int rank = 0;
+  int size = 1;
+  std::unique_ptr<StoreServer> server;
+  std::unique_ptr<StoreClient> client;
+  std::unique_ptr<Fabric> fabric;
+  std::unique_ptr<Transport> net;
+  std::unique_ptr<SharedBuffer> shared;
+};
+
+std::string broadcast_text(const std::string& text) {
+  std::array<char, 256> buffer{};
+  text.copy(buffer.data(), buffer.size() - 1);
+  MPI_Bcast(buffer.data(), buffer.size(), MPI_CHAR, 0, MPI_COMM_WORLD);
+  return buffer.data();
+}
+
+Job join() {
+  Job job;
+  MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &job.size);
+  Secret secret = Secret::generate();
+  secret = must(Secret::from_base64(broadcast_text(secret.to_base64())));
+  if (job.rank == 0) {
+    StoreServerOptions options;
+    options.bind = Endpoint::loopback();
+    job.server = must(StoreServer::start(secret, options));
+  }
+  const std::string where = broadcast_text(job.rank == 0 ? job.server->endpoint().to_string() : "");
+  job.client = must(StoreClient::connect(where, secret, /*tls=*/false, patience()));
+  FabricOptions options;
+  options.rank = job.rank;
+  options.size = job.size;
+  job.fabric = must(Fabric::join(options, secret, job.client.get(), patience()));
+  std::vector<int> all(job.size);
+  std::iota(all.begin(), all.end(), 0);
+  job.net = must(job.fabric->make_mesh(0, all, patience()));
+  if (job.net->arena() == nullptr) must(unavailable("no shared memory: nothing to compare"));
+  job.shared = must(job.net->arena()->make_buffer(kLargest, SegmentKind::kMemfd, patience()));
+  return job;
+}
+
+// One-way latency of a cache line between ranks 0 and 1, in nanoseconds.
+double probe(const Job& job) {
+  constexpr int kRoundTrips = 2000;
+  auto& ping = *reinterpret_cast<std::atomic<int>*>(job.shared->part(0).data());
+  auto& pong = *reinterpret_cast<std::atomic<int>*>(job.shared->part(1).data());
+  if (job.rank == 0) ping = 0;
+  if (job.rank == 1) pong = 0;
+  MPI_Barrier(MPI_COMM_WORLD);
+  const auto start = Clock::now();
+  for (int i = 1; i <= kRoundTrips && job.rank < 2; ++i) {
+    auto& mine = job.rank == 0 ? ping : pong;
+    const auto& theirs = job.rank == 0 ? pong : ping;
+    if (job.rank == 0) mine.store(i, std::memory_order_release);
+    while (theirs.load(std::memory_order_acquire) < i) {
+    }
+    if (job.rank == 1) mine.store(i, std::memory_order_release);
+  }
+  const double nanoseconds = seconds_since(start) * 1e9 / (2 * kRoundTrips);
+  MPI_Barrier(MPI_COMM_WORLD);
+  return nanoseconds;
+}
+
+// Microseconds per call on the slowest rank.
+double time_batch(int calls, const std::function<void()>& call) {
+  for (int i = 0; i < std::min(calls, 3); ++i) call();
+  MPI_Barrier(MPI_COMM_WORLD);
+  const auto start = Clock::now();
+  for (int i = 0; i < calls; ++i) call();
+  double mine = seconds_since(start) * 1e6 / calls;
+  double slowest = 0;
+  MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return slowest;
+}
+
+std::string json_list(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values)
+    text += fmt::format("{}{:.4g}", text.empty() ? "" : ", ", value);
+  return "[" + text + "]";
+}
+
+void compare(Job& job, size_t bytes, int rounds) {
+  const int count = static_cast<int>(bytes / sizeof(float));
+  const int calls =
+      static_cast<int>(std::clamp<size_t>((size_t{48} << 20) / (bytes + 2048), 4, 4000));
+  std::vector<float> data(count, 0.0F);
+  const auto reduction = must(Reduction::make(ReduceOp::kSum, DType::kFloat32, job.size));
+  const auto selector = must(AllreduceSelector::make(
+      job.net->topology(), job.net->hosts_share_memory(), {}, offered_allreduce_algorithms()));
+  Scratch scratch;
+  std::vector<double> mpi;
+  std::vector<double> ours;
+  std::vector<double> shared;
+  std::vector<double> latency;
+  for (int round = 0; round < rounds; ++round) {
+    if (job.size <= 2) latency.push_back(probe(job));
+    mpi.push_back(time_batch(calls, [&] {
+      MPI_Allreduce(MPI_IN_PLACE, data.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    }));
+    ours.push_back(time_batch(calls, [&] {
+      must(run_allreduce(selector.choose(bytes), *job.net, std::as_writable_bytes(std::span(data)),
+                         reduction, {}, scratch, patience()));
+    }));
+    shared.push_back(time_batch(calls, [&] {
+      must(shared_buffer_allreduce(*job.net->arena(), *job.shared, bytes, reduction, patience()));
+    }));
+  }
+  if (job.rank != 0) return;
+  fmt::print(
+      R"({{"ranks": {}, "bytes": {}, "openmpi": {}, "ours": {}, "shared": {}, "probe_ns": {}}})"
+      "\n",
+      job.size, bytes, json_list(mpi), json_list(ours), json_list(shared), json_list(latency));
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace hvd
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 7;
+  {
+    hvd::Job job = hvd::join();
+    for (const size_t bytes :
+         {size_t{4}, size_t{64}, size_t{1} << 10, size_t{16} << 10, size_t{64} << 10,
+          size_t{256} << 10, size_t{1} << 20, size_t{8} << 20, hvd::kLargest}) {
+      hvd::compare(job, bytes, rounds);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    job.net.reset();
+    job.shared.reset();
+    job.fabric.reset();
+  }
+  MPI_Finalize();
+  return 0;
+}
