@@ -37,8 +37,8 @@ Status& Status::operator=(const Status& other) {
 }
 
 const std::string& Status::message() const {
-  static const std::string kEmpty;
-  return is_ok() ? kEmpty : failure_->message;
+  static const std::string empty;
+  return is_ok() ? empty : failure_->message;
 }
 
 Status Status::with_context(std::string_view context) const {

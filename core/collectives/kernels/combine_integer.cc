@@ -61,7 +61,9 @@ struct BoolOr {
 };
 struct BoolAnd {
   using Alone = BoolAnd;
-  HWY_INLINE uint8_t operator()(uint8_t a, uint8_t b) const { return ((a != 0) & (b != 0)) ? 1 : 0; }
+  HWY_INLINE uint8_t operator()(uint8_t a, uint8_t b) const {
+    return ((a != 0) & (b != 0)) ? 1 : 0;
+  }
 };
 
 // into[i] = op(a[i], b[i]). `into` may be `a` or `b`; the compiler is told that nothing overlaps
