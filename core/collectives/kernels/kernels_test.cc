@@ -2,6 +2,8 @@
 #include "collectives/kernels/kernels.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
@@ -198,6 +200,54 @@ TEST_P(Kernels, SixteenBitFloatsAreExactForEveryBitPattern) {
     Values divided = every;
     divide(dtype, divided.data(), all.size(), 7);
     EXPECT_TRUE(same(dtype, divided, reference_divide(dtype, every, 7)));
+  }
+}
+
+// One page between two that may not be touched.
+class Fenced {
+ public:
+  Fenced() : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
+    void* mapped =
+        mmap(nullptr, 3 * page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0);
+    EXPECT_NE(mapped, MAP_FAILED);
+    start_ = static_cast<std::byte*>(mapped) + page_;
+    EXPECT_EQ(mprotect(start_, page_, PROT_READ | PROT_WRITE), 0);
+  }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+  ~Fenced() { munmap(start_ - page_, 3 * page_); }
+
+  // `bytes` bytes at the page's start or end.
+  std::byte* place(size_t bytes, bool at_end) { return at_end ? start_ + page_ - bytes : start_; }
+
+ private:
+  size_t page_;
+  std::byte* start_;
+};
+
+TEST_P(Kernels, NeitherReadNorWriteBesideTheirArrays) {
+  Fenced first;
+  Fenced second;
+  Fenced third;
+  for (const DType dtype : all_dtypes()) {
+    for (size_t count = 1; count <= 140; ++count) {
+      for (const bool at_end : {false, true}) {
+        std::byte* a = first.place(count * size_of(dtype), at_end);
+        std::byte* b = second.place(count * size_of(dtype), at_end);
+        std::byte* out = third.place(count * size_of(dtype), at_end);
+        const std::byte* const in[] = {a, b, a};
+        for (const Combine combine : kCombines) {
+          combine_fn(combine, dtype)(out, in, 2, count);
+          combine_fn(combine, dtype)(out, in, 3, count);
+        }
+        scale(dtype, a, count, 0.5);
+        divide(dtype, b, count, 3);
+        if (is_floating(dtype)) {
+          products(dtype, a, b, count);
+          blend(dtype, out, a, 0.5, b, 0.5, count);
+        }
+      }
+    }
   }
 }
 

@@ -106,15 +106,17 @@ struct Half {
 #endif
 };
 
-// The bits of `value` rounded to nearest even at the upper half word; a NaN stays one.
+// The bits of `value` rounded to nearest even at the upper half word. A NaN is left as it is, or
+// the addition could carry it into another number; its upper half shows it still, because a NaN
+// comes from arithmetic and is quiet or from a bfloat16 and has its payload there.
 template <class V, class D = hn::DFromV<V>, class D32 = hn::RebindToUnsigned<D>>
 HWY_INLINE hn::Vec<D32> round_to_bfloat16(V value) {
   const D32 d;
   const auto bits = hn::BitCast(d, value);
   const auto last_place = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
-  const auto rounded = hn::Add(hn::Add(bits, hn::Set(d, 0x7FFF)), last_place);
-  const auto quiet = hn::Or(bits, hn::Set(d, 0x00400000));
-  return hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(value)), quiet, rounded);
+  const auto rounding = hn::Add(last_place, hn::Set(d, 0x7FFF));
+  const auto is_nan = hn::VecFromMask(d, hn::RebindMask(d, hn::IsNaN(value)));
+  return hn::Add(bits, hn::AndNot(is_nan, rounding));
 }
 
 // bfloat16 as float32, where D is a tag of float.
