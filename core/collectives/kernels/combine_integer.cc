@@ -67,11 +67,13 @@ struct BoolAnd {
 };
 
 // into[i] = op(a[i], b[i]). `into` may be `a` or `b`; the compiler is told that nothing overlaps
-// otherwise, or it would take its scalar loop exactly then.
+// otherwise, or it would take its scalar loop exactly then. (clang warns where it may not make
+// vectors at all, as in sanitized builds.)
 template <class Op, typename T>
 HWY_INLINE void combine_two(T* into, const T* a, const T* b, size_t count) {
   const Op op;
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
 #pragma clang loop vectorize(assume_safety)
 #else
 #pragma GCC ivdep
