@@ -13,8 +13,15 @@
 #include "base/status.h"
 #include "collectives/reduction.h"
 #include "transport/shm/arena.h"
+#include "transport/transport.h"
 
 namespace hvd {
+
+// The arena that all ranks of `net` share, or null when there is none; the same answer on all
+// ranks.
+inline Arena* arena_of_all(Transport& net) {
+  return net.topology().hosts() == 1 && net.hosts_share_memory() ? net.arena() : nullptr;
+}
 
 // Reduces `data`, which has the same size on every rank, in place.
 Status shared_memory_allreduce(Arena& arena, Bytes data, const Reduction& reduction,

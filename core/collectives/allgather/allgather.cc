@@ -4,6 +4,7 @@
 
 #include "collectives/blocks.h"
 #include "collectives/message_cost.h"
+#include "collectives/shared_memory.h"
 
 namespace hvd {
 namespace {
@@ -43,6 +44,9 @@ AllgatherAlgorithm choose_allgather(std::span<const size_t> bytes_of, const Topo
 
 Status allgather(Transport& net, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
                  Scratch& scratch, Deadline deadline) {
+  if (Arena* arena = arena_of_all(net)) {
+    return shared_memory_allgather(*arena, mine, out, bytes_of, deadline);
+  }
   switch (choose_allgather(bytes_of, net.topology())) {
     case AllgatherAlgorithm::kBruck:
       return bruck_allgather(net, mine, out, bytes_of, scratch, deadline);

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/deadline.h"
 #include "base/status.h"
+#include "collectives/shared_memory.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -19,6 +20,9 @@ Status pairwise_alltoall(Transport& net, ConstBytes in, std::span<const size_t> 
 
 inline Status alltoall(Transport& net, ConstBytes in, std::span<const size_t> send_bytes, Bytes out,
                        std::span<const size_t> recv_bytes, Deadline deadline) {
+  if (Arena* arena = arena_of_all(net)) {
+    return shared_memory_alltoall(*arena, in, send_bytes, out, recv_bytes, deadline);
+  }
   return pairwise_alltoall(net, in, send_bytes, out, recv_bytes, deadline);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/deadline.h"
 #include "base/status.h"
+#include "collectives/shared_memory.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -12,6 +13,7 @@ namespace hvd {
 Status dissemination_barrier(Transport& net, Deadline deadline);
 
 inline Status barrier(Transport& net, Deadline deadline) {
+  if (Arena* arena = arena_of_all(net)) return shared_memory_barrier(*arena, deadline);
   return dissemination_barrier(net, deadline);
 }
 

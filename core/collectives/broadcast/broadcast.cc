@@ -1,6 +1,7 @@
 #include "collectives/broadcast/broadcast.h"
 
 #include "collectives/message_cost.h"
+#include "collectives/shared_memory.h"
 
 namespace hvd {
 
@@ -19,6 +20,9 @@ BroadcastAlgorithm choose_broadcast(size_t bytes, const Topology& topology) {
 }
 
 Status broadcast(Transport& net, Bytes data, int root, Deadline deadline) {
+  if (Arena* arena = arena_of_all(net)) {
+    return shared_memory_broadcast(*arena, data, root, deadline);
+  }
   switch (choose_broadcast(data.size(), net.topology())) {
     case BroadcastAlgorithm::kBinomial: return binomial_broadcast(net, data, root, deadline);
     case BroadcastAlgorithm::kPipelined: return pipelined_broadcast(net, data, root, deadline);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/message_cost.h"
+#include "collectives/shared_memory.h"
 
 namespace hvd {
 
@@ -32,6 +33,9 @@ ReducescatterAlgorithm choose_reducescatter(size_t bytes, const Topology& topolo
 Status reducescatter(Transport& net, ConstBytes in, Bytes out, std::span<const size_t> bytes_of,
                      const Reduction& reduction, bool deterministic, Scratch& scratch,
                      Deadline deadline) {
+  if (Arena* arena = arena_of_all(net)) {
+    return shared_memory_reducescatter(*arena, in, out, bytes_of, reduction, deadline);
+  }
   switch (choose_reducescatter(in.size(), net.topology(), deterministic)) {
     case ReducescatterAlgorithm::kPairwise:
       return pairwise_reducescatter(net, in, out, bytes_of, reduction, scratch, deadline);
