@@ -113,9 +113,9 @@ void Acceptor::admit(Fd socket) {
   const int fd = socket.get();
   const Status added = poller_.add(fd, kReadable, token_base_ | id);
   if (!added.is_ok()) return complaints_->add(peer->to_string() + ": " + added.message());
-  pending_.emplace(id, std::unique_ptr<Pending>(new Pending{
-                           Negotiation::as_server(std::move(socket), secret_, options_.tls), *peer,
-                           Deadline::after(options_.handshake_timeout), kReadable}));
+  pending_.emplace(id, std::make_unique<Pending>(
+                           Pending{Negotiation::as_server(std::move(socket), secret_, options_.tls),
+                                   *peer, Deadline::after(options_.handshake_timeout), kReadable}));
   advance(id);
 }
 

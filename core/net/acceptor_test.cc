@@ -109,6 +109,7 @@ TEST(Acceptor, BeyondTheBoundTheOldestGoesAndTheLogStaysShort) {
   Driven driven(options);
   ::testing::internal::CaptureStderr();
   std::vector<Fd> silent;
+  silent.reserve(10);
   for (int i = 0; i < 10; ++i) silent.push_back(connect_to(driven.where, soon()).value());
   driven.turn_until([&] { return closed_by_peer(silent[6]); });
   EXPECT_EQ(driven.acceptor->pending(), 3u);

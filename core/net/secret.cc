@@ -17,7 +17,7 @@ const unsigned char* raw(ConstBytes bytes) {
 
 // Fetched once: a fetch walks the library's tables under a lock.
 EVP_MAC* hmac_method() {
-  static EVP_MAC* const method = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
+  static EVP_MAC* method = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
   HVD_CHECK(method != nullptr);
   return method;
 }

@@ -79,6 +79,7 @@ std::string describe(std::span<const Endpoint> where, const std::vector<Status>&
 Result<Fd> poll_attempts(std::vector<Attempt>& attempts, std::vector<Status>& failures,
                          Deadline deadline) {
   std::vector<pollfd> polls;
+  polls.reserve(attempts.size());
   for (const Attempt& attempt : attempts) polls.push_back({attempt.socket.get(), POLLOUT, 0});
   if (::poll(polls.data(), polls.size(), deadline.poll_milliseconds()) < 0 && errno != EINTR) {
     return io_error("poll", errno);

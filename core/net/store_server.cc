@@ -23,7 +23,8 @@ class StoreServer::Loop {
  public:
   Loop(std::unique_ptr<Poller> poller, const StoreLimits& limits)
       : poller_(std::move(poller)),
-        table_(limits, [this](uint64_t client, ByteBuffer answer) { queue(client, answer); }) {}
+        table_(limits,
+               [this](uint64_t client, const ByteBuffer& answer) { queue(client, answer); }) {}
 
   Status listen(Fd listener, const Secret& secret, const StoreServerOptions& options) {
     AcceptorOptions accepting;

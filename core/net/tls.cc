@@ -65,7 +65,7 @@ long wire_control(BIO* /*bio*/, int command, long /*number*/, void* /*pointer*/)
 }
 
 BIO_METHOD* wire_method() {
-  static BIO_METHOD* const method = [] {
+  static BIO_METHOD* method = [] {
     BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "hvd socket");
     HVD_CHECK(made != nullptr);
     BIO_meth_set_write(made, wire_write);
@@ -130,8 +130,8 @@ SSL_CTX* make_client_context() {
 }
 
 SSL_CTX* context_for(TlsStream::Role role) {
-  static SSL_CTX* const client = make_client_context();
-  static SSL_CTX* const server = make_context(TLS_server_method());
+  static SSL_CTX* client = make_client_context();
+  static SSL_CTX* server = make_context(TLS_server_method());
   return role == TlsStream::Role::kClient ? client : server;
 }
 
