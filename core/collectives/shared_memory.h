@@ -29,6 +29,7 @@ Status shared_memory_allreduce(Arena& arena, Bytes data, const Reduction& reduct
 
 // Reduces the first `bytes` bytes of every rank's part of `buffer` where they lie: each rank loads
 // its slice from all parts and stores the result to all parts, without slots and without copies.
+// (A few KiB take the slots all the same: that needs one round of marks instead of two.)
 Status shared_buffer_allreduce(Arena& arena, const SharedBuffer& buffer, size_t bytes,
                                const Reduction& reduction, Deadline deadline);
 

@@ -151,6 +151,9 @@ Status shared_memory_allreduce(Arena& arena, Bytes data, const Reduction& reduct
 Status shared_buffer_allreduce(Arena& arena, const SharedBuffer& buffer, size_t bytes,
                                const Reduction& reduction, Deadline deadline) {
   HVD_CHECK(bytes <= buffer.mine().size());
+  if (bytes <= one_phase_limit(arena.size())) {
+    return shared_memory_allreduce(arena, buffer.mine().first(bytes), reduction, deadline);
+  }
   reduction.prepare(buffer.mine().first(bytes));
   const uint64_t turn = arena.begin_turns(1);
   arena.raise(Mark::kFilled, turn);
