@@ -46,6 +46,7 @@ function(hvd_fuzzer name)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzzers")
+  add_dependencies(fuzzers ${name})
 endfunction()
 
 # hvd_bench(<name> SOURCES … LINK <target>…)
