@@ -51,7 +51,7 @@ endfunction()
 
 # hvd_bench(<name> SOURCES … LINK <target>…)
 #
-# One benchmark program, in <build>/benchmarks where `make bench` finds it.
+# One benchmark program, in <build>/bench where `make bench` finds it.
 function(hvd_bench name)
   if(NOT HVD_BENCHMARKS)
     return()
@@ -60,5 +60,5 @@ function(hvd_bench name)
   add_executable(${name} ${BENCH_SOURCES})
   target_link_libraries(${name} PRIVATE ${BENCH_LINK})
   set_target_properties(${name} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/benchmarks")
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
 endfunction()

@@ -9,7 +9,7 @@ import sys
 
 
 def main(build: pathlib.Path) -> int:
-    programs = sorted(path for path in (build / "benchmarks").glob("*") if path.is_file())
+    programs = sorted(path for path in (build / "bench").glob("*") if path.is_file())
     for program in programs:
         print(f"== {program.name}", flush=True)
         subprocess.run([program], check=True)
