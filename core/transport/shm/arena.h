@@ -75,7 +75,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Collective: waits for everybody and makes all slots present in this process's page table.
+  // Collective: waits for everybody and makes the slots present in this process's page table: its
+  // own, and with few ranks all of them.
   Status open(Deadline deadline);
 
   // Place among the ranks of this host, which is not the rank in the communicator.
