@@ -214,8 +214,7 @@ Status Fabric::Impl::gather(const PeerRecord& record, Deadline deadline) {
   std::vector<int> all(options_.size);
   std::iota(all.begin(), all.end(), 0);
   topology_ = roster_->topology(all);
-  const int host = topology_->host_of(options_.rank);
-  policy_ = WaitPolicy::for_ranks_on_host(static_cast<int>(topology_->ranks_on(host).size()));
+  policy_ = WaitPolicy::for_ranks_on_host(roster_->ranks_on_machine());
   return Status::ok();
 }
 

@@ -115,6 +115,12 @@ std::vector<Endpoint> Roster::reachable(int peer) const {
   return near;
 }
 
+int Roster::ranks_on_machine() const {
+  return static_cast<int>(std::count_if(
+      records_.begin(), records_.end(),
+      [this](const PeerRecord& record) { return record.boot_id == records_[rank_].boot_id; }));
+}
+
 bool Roster::shares_pids(int peer) const {
   return records_[peer].boot_id == records_[rank_].boot_id &&
          records_[peer].pid_space == records_[rank_].pid_space;

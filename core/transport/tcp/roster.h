@@ -34,6 +34,9 @@ class Roster {
   // the others. Those that would lead back to this machine are left out.
   std::vector<Endpoint> reachable(int peer) const;
 
+  // Ranks under our kernel, which may count as several hosts: containers share its cores.
+  int ranks_on_machine() const;
+
   // Whether processes of `rank` and ours see each other's pids.
   bool shares_pids(int peer) const;
   // How these ranks of one host can share memory.
