@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -41,7 +40,7 @@ class Blocks {
 
 // Copies between areas of equal size that are the same or apart; both may be empty.
 inline void copy_bytes(Bytes to, ConstBytes from) {
-  if (!from.empty() && to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
+  if (to.data() != from.data()) copy_bytes(to.data(), from.data(), from.size());
 }
 
 // The next at most `most` bytes of `all` from `offset` on.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 namespace hvd {
 namespace {
@@ -28,7 +27,7 @@ Result<size_t> PipeOut::write_some(ConstBytes out) {
   for (size_t done = 0; done < total;) {
     const size_t at = written_ & (capacity_ - 1);
     const size_t piece = std::min({total - done, capacity_ - at, kPublishEvery});
-    std::memcpy(ring_ + at, out.data() + done, piece);
+    copy_bytes(ring_ + at, out.data() + done, piece);
     done += piece;
     written_ += piece;
     header_->written.raise(written_);
@@ -65,7 +64,7 @@ Result<size_t> PipeIn::read_some(Bytes in) {
     HVD_TRY_ASSIGN(const ConstBytes piece, peek());
     const size_t bytes = std::min({piece.size(), in.size() - done, kPublishEvery});
     if (bytes == 0) break;
-    std::memcpy(in.data() + done, piece.data(), bytes);
+    copy_bytes(in.data() + done, piece.data(), bytes);
     release(bytes);
     done += bytes;
   }
