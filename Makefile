@@ -1,7 +1,7 @@
 # make setup    what the other commands need: Debian packages and .venv (they all run it first)
 # make check    formatting, lint, C++ unit tests: before each commit
 # make test     everything, ending in one line that counts the tests
-# make bench    the benchmarks, in a release build
+# make bench    the benchmarks beside their peers, in a release build (BENCH_QUICK=1: fewer rounds)
 # make fuzz     long fuzzing of every decoder (FUZZ_SECONDS each)
 # make format   rewrites the sources as the formatters want them
 # make docs     writes docs/settings.md from the table in core/base/config.cc
@@ -28,7 +28,7 @@ test: setup
 	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit python asan tsan fuzz-short
 
 bench: setup build-release
-	@$(PYTHON) scripts/run_benchmarks.py build/release
+	@$(PYTHON) scripts/run_benchmarks.py build/release $(if $(BENCH_QUICK),--quick)
 
 fuzz: setup build-fuzz
 	$(PYTHON) scripts/run_fuzzers.py build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)

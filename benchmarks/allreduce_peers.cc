@@ -1,25 +1,23 @@
 // float32 Sum allreduce of this project and of Open MPI in the same processes, in turns.
 //
-//   mpirun -np 2 allreduce_peers [rounds]
+//   mpirun -np 2 allreduce_peers <rounds> <bytes>…
 //
 // Prints one JSON object per size: for each contender the time per operation in microseconds, one
 // figure per round (the mean of a batch on its slowest rank), and the one-way latency of a cache
 // line between ranks 0 and 1 beside each round, because that changes within seconds on a virtual
 // machine and everything changes with it. `shared` is ours with the buffers in shared memory.
-#include <fmt/format.h>
 #include <mpi.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "bench.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/shared_memory.h"
 #include "net/secret.h"
@@ -27,30 +25,10 @@
 #include "transport/fabric.h"
 #include "transport/shm/arena.h"
 
-namespace hvd {
+namespace hvd::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t kLargest = size_t{64} << 20;
-
-Deadline patience() { return Deadline::after(std::chrono::minutes(2)); }
-
-void must(const Status& status) {
-  if (status.is_ok()) return;
-  fmt::print(stderr, "{}\n", status.to_string());
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-template <typename T>
-T must(Result<T> result) {
-  must(result.status());
-  return std::move(result).value();
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // What an MPI program needs to become a job of ours: rank 0 runs the store.
 struct Job {
@@ -112,7 +90,7 @@ double probe(const Job& job) {
     }
     if (job.rank == 1) mine.store(i, std::memory_order_release);
   }
-  const double nanoseconds = seconds_since(start) * 1e9 / (2 * kRoundTrips);
+  const double nanoseconds = microseconds_since(start) * 1e3 / (2 * kRoundTrips);
   MPI_Barrier(MPI_COMM_WORLD);
   return nanoseconds;
 }
@@ -123,17 +101,10 @@ double time_batch(int calls, const std::function<void()>& call) {
   MPI_Barrier(MPI_COMM_WORLD);
   const auto start = Clock::now();
   for (int i = 0; i < calls; ++i) call();
-  double mine = seconds_since(start) * 1e6 / calls;
+  double mine = microseconds_since(start) / calls;
   double slowest = 0;
   MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return slowest;
-}
-
-std::string json_list(const std::vector<double>& values) {
-  std::string text;
-  for (const double value : values)
-    text += fmt::format("{}{:.4g}", text.empty() ? "" : ", ", value);
-  return "[" + text + "]";
 }
 
 void compare(Job& job, size_t bytes, int rounds) {
@@ -171,17 +142,16 @@ void compare(Job& job, size_t bytes, int rounds) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::bench
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 7;
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 0;
   {
-    hvd::Job job = hvd::join();
-    for (const size_t bytes :
-         {size_t{4}, size_t{64}, size_t{1} << 10, size_t{16} << 10, size_t{64} << 10,
-          size_t{256} << 10, size_t{1} << 20, size_t{8} << 20, hvd::kLargest}) {
-      hvd::compare(job, bytes, rounds);
+    hvd::bench::Job job = hvd::bench::join();
+    for (int i = 2; i < argc; ++i) {
+      const size_t bytes = std::min<size_t>(std::stoul(argv[i]), hvd::bench::kLargest);
+      hvd::bench::compare(job, bytes, rounds);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     job.net.reset();

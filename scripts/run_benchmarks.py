@@ -1,20 +1,290 @@
-"""Runs the benchmark programs of a build folder, one after the other.
+"""Measures a release build beside its peers and prints one table, each line with its target.
 
-run_benchmarks.py BUILD
+run_benchmarks.py BUILD [--quick] [--results FOLDER]
+
+Times are microseconds per operation unless said otherwise. Contenders take turns, because a
+virtual machine changes its speed within seconds; `best` over all rounds is what targets are held
+against. gloo comes from the torch of HVD_BENCH_PYTHON, or of .venv-bench, which is made here.
 """
 
+from __future__ import annotations
+
+import argparse
+import json
+import os
 import pathlib
+import platform
+import shutil
+import statistics
 import subprocess
 import sys
 
+import bench_network
+import netns
 
-def main(build: pathlib.Path) -> int:
-    programs = sorted(path for path in (build / "bench").glob("*") if path.is_file())
-    for program in programs:
-        print(f"== {program.name}", flush=True)
-        subprocess.run([program], check=True)
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = [4, 64, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 8 * MIB, 64 * MIB]
+STARTUP_LIMIT_MS = 1000
+LATENCIES_PER_ROUND = 1.5
+
+
+class Report:
+    """Prints lines as they come and keeps the figures for bench.json."""
+
+    def __init__(self):
+        self.rows: list[dict] = []
+
+    def say(self, text: str = "") -> None:
+        print(text, flush=True)
+
+    def title(self, text: str) -> None:
+        self.say(f"\n{text} (load average {os.getloadavg()[0]:.1f})")
+
+    def keep(self, part: str, **figures) -> None:
+        self.rows.append({"part": part, "load": os.getloadavg()[0], **figures})
+
+
+def verdict(met: bool) -> str:
+    return "ok" if met else "MISSED"
+
+
+def size_name(size: int) -> str:
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def machine() -> str:
+    model = "unknown processor"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    cores = len(os.sched_getaffinity(0))
+    return f"{model}, {cores} cores, {platform.system()} {platform.release()}"
+
+
+def json_lines(command: list[str]) -> list[dict]:
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+# ---- One host ------------------------------------------------------------------------------------
+
+
+def gloo_python() -> str | None:
+    """An interpreter that has torch; None where none can be had."""
+    if named := os.environ.get("HVD_BENCH_PYTHON"):
+        return named
+    wanted = ROOT / "scripts" / "requirements-bench.txt"
+    folder = ROOT / ".venv-bench"
+    made_from = folder / "requirements.txt"
+    python = str(folder / "bin" / "python")
+    if made_from.exists() and made_from.read_text() == wanted.read_text():
+        return python
+    print("installing torch into .venv-bench, once: some minutes", flush=True)
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    try:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        subprocess.run([*install, "-r", str(wanted)], check=True)
+    except subprocess.CalledProcessError as error:
+        print(f"no gloo to compare with: {error}", flush=True)
+        return None
+    shutil.copy(wanted, made_from)
+    return python
+
+
+def targets(size: int, ranks: int) -> tuple[float, float]:
+    """The largest ratio to the time of Open MPI and to that of gloo."""
+    if size <= KIB:
+        return 0.8, 0.01
+    if size <= 8 * MIB:
+        return 0.5, 0.1
+    return (0.3 if ranks == 2 else 0.25), 0.2
+
+
+def compare_on_one_host(
+    build: pathlib.Path, ranks: int, alternations: int, rounds: int, python: str | None
+) -> dict[int, dict[str, list[float]]]:
+    """By size and contender: one figure for each round of all alternations."""
+    sizes = [str(size) for size in SIZES]
+    # Unbound, as processes of a training job are; four ranks on two cores need it anyway.
+    mpirun = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
+    if os.geteuid() == 0:
+        mpirun.append("--allow-run-as-root")
+    program = str(build / "bench" / "allreduce_peers")
+    commands = [[*mpirun, program, str(rounds), *sizes]]
+    if python is not None:
+        gloo = str(ROOT / "benchmarks" / "gloo_allreduce.py")
+        commands.append([python, gloo, str(ranks), str(rounds), *sizes])
+    times: dict[int, dict[str, list[float]]] = {size: {} for size in SIZES}
+    for _ in range(alternations):
+        for command in commands:
+            for line in json_lines(command):
+                for contender, figures in line.items():
+                    if contender not in ("ranks", "bytes"):
+                        times[line["bytes"]].setdefault(contender, []).extend(figures)
+    return times
+
+
+ONE_HOST_HEAD = (
+    f"{'size':>8} {'ranks':>5} | {'Open MPI best':>13} {'median':>9} | {'ours best':>9}"
+    f" {'median':>9} {'shared':>9} | {'gloo best':>9} | {'/Open MPI':>9} {'median':>6}"
+    f" {'target':>6} | {'/gloo':>6} {'target':>6} | probe ns"
+)
+
+
+def one_host_line(report: Report, size: int, ranks: int, times: dict[str, list[float]]) -> None:
+    best = {contender: min(figures) for contender, figures in times.items() if figures}
+    median = {name: statistics.median(figures) for name, figures in times.items() if figures}
+    to_mpi, to_gloo = targets(size, ranks)
+    ratio = best["ours"] / best["openmpi"]
+    met = ratio <= to_mpi
+    gloo = f"{'-':>9}"
+    gloo_ratio = f"{'-':>6}"
+    if "gloo" in best:
+        met = met and best["ours"] / best["gloo"] <= to_gloo
+        gloo = f"{best['gloo']:9.1f}"
+        gloo_ratio = f"{best['ours'] / best['gloo']:6.4f}"
+    probe = times.get("probe_ns") or [0]
+    probed = f"{min(probe):.0f}..{max(probe):.0f}" if max(probe) > 0 else "-"
+    report.say(
+        f"{size_name(size):>8} {ranks:5} | {best['openmpi']:13.2f} {median['openmpi']:9.2f} |"
+        f" {best['ours']:9.2f} {median['ours']:9.2f} {best['shared']:9.2f} | {gloo} |"
+        f" {ratio:9.2f} {median['ours'] / median['openmpi']:6.2f} {to_mpi:6.2f} |"
+        f" {gloo_ratio} {to_gloo:6.2f} | {probed:>9}  {verdict(met)}"
+    )
+    report.keep("one host", ranks=ranks, bytes=size, us=times, met=met)
+
+
+def one_host(report: Report, build: pathlib.Path, alternations: int, rounds: int) -> None:
+    python = gloo_python()
+    for ranks in (2, 4):
+        times = compare_on_one_host(build, ranks, alternations, rounds, python)
+        report.title(f"float32 Sum allreduce, {ranks} ranks on this host, us")
+        report.say(ONE_HOST_HEAD)
+        for size in SIZES:
+            one_host_line(report, size, ranks, times[size])
+
+
+# ---- Several hosts -------------------------------------------------------------------------------
+
+
+def network(report: Report, build: pathlib.Path, rounds: int) -> None:
+    report.title("float32 Sum allreduce over TCP, one rank per network namespace")
+    if missing := netns.why_not():
+        report.say(f"skipped: {missing}")
+        return
+    try:
+        for ranks, mbit, target in ((2, 1000, 94), (4, 1000, 94), (2, 10000, 90)):
+            bandwidth_line(report, build, ranks, mbit, target, rounds)
+        for ranks in (2, 4):
+            latency_line(report, build, ranks, max(rounds, 7))
+    except OSError as error:
+        report.say(f"skipped: {error}")
+
+
+def bandwidth_line(
+    report: Report, build: pathlib.Path, ranks: int, mbit: int, target: int, rounds: int
+) -> None:
+    size = 64 * MIB
+    result = bench_network.measure(build, ranks, size, rounds, mbit)[0]
+    bound = 2 * (ranks - 1) / ranks * size * 8 / mbit
+    best, median = (100 * bound / f(result["us"]) for f in (min, statistics.median))
+    report.say(
+        f"64 MiB, {ranks} ranks, {mbit / 1000:g} Gbit/s: {best:.1f} % of the bound, median"
+        f" {median:.1f} % ({result['chosen']}), target {target} %  {verdict(best >= target)}"
+    )
+    report.keep("bandwidth", mbit=mbit, share=best, met=best >= target, **result)
+
+
+def latency_line(report: Report, build: pathlib.Path, ranks: int, rounds: int) -> None:
+    result = bench_network.measure(build, ranks, 4, rounds)[0]
+    limit = LATENCIES_PER_ROUND * (ranks.bit_length() - 1)
+    best, median = (f(result["us"]) / f(result["latency_us"]) for f in (min, statistics.median))
+    report.say(
+        f"4 B, {ranks} ranks: {min(result['us']):.1f} us = {best:.2f} one-way latencies of"
+        f" {min(result['latency_us']):.1f} us, median {median:.2f} ({result['chosen']}),"
+        f" target {limit:g}  {verdict(best <= limit)}"
+    )
+    report.keep("latency", latencies=best, met=best <= limit, **result)
+
+
+# ---- The rest ------------------------------------------------------------------------------------
+
+
+def startup(report: Report, build: pathlib.Path, rounds: int) -> None:
+    report.title("Start: from the fork of 64 processes until all are connected")
+    for hosts in (1, 4):
+        program = str(build / "bench" / "startup")
+        result = json_lines([program, "64", str(hosts), str(rounds)])[0]
+        times = result["connected_ms"]
+        steps = ", ".join(
+            f"{name[:-3]} {statistics.median(figures):.0f}"
+            for name, figures in result.items()
+            if name.endswith("_ms") and name != "connected_ms"
+        )
+        met = min(times) < STARTUP_LIMIT_MS
+        report.say(
+            f"{hosts} host(s): best {min(times):.0f} ms, median {statistics.median(times):.0f} ms"
+            f" (slowest rank, median: {steps}), target < {STARTUP_LIMIT_MS}  {verdict(met)}"
+        )
+        report.keep("startup", met=met, **result)
+
+
+# GB/s of one operand in the first-level cache, and what float32 has no target for.
+KERNEL_TARGETS = {"float16": 20.0, "bfloat16": 12.0}
+
+
+def kernels(report: Report, build: pathlib.Path, repetitions: int) -> None:
+    program = build / "bench" / "kernels_bench"
+    report.title("Sum kernels on one core, GB/s of one operand, best")
+    if not program.exists():
+        report.say("skipped: this build has no kernels_bench")
+        return
+    command = [
+        *(str(program), "--benchmark_filter=^sum/.*inputs:2$", "--benchmark_format=json"),
+        f"--benchmark_repetitions={repetitions}",
+    ]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    rates: dict[str, dict[int, float]] = {}
+    for each in json.loads(done.stdout)["benchmarks"]:
+        if each.get("run_type") == "aggregate":
+            continue
+        _, dtype, size = each["name"].split("/")[:3]
+        by_size = rates.setdefault(dtype, {})
+        size = int(size.removeprefix("bytes:"))
+        by_size[size] = max(by_size.get(size, 0), each["GB/s"])
+    for dtype, by_size in rates.items():
+        target = KERNEL_TARGETS.get(dtype)
+        met = target is None or by_size[16 * KIB] >= target
+        shown = ", ".join(f"{size_name(size)} {rate:.1f}" for size, rate in sorted(by_size.items()))
+        tail = "" if target is None else f", target {target:g} at 16 KiB  {verdict(met)}"
+        report.say(f"{dtype:>8}: {shown}{tail}")
+        report.keep("kernels", dtype=dtype, gb_per_s=by_size, met=met)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "results")
+    given = parser.parse_args()
+    report = Report()
+    report.say(machine())
+    one_host(report, given.build, 3, 1 if given.quick else 3)
+    network(report, given.build, 3 if given.quick else 7)
+    startup(report, given.build, 3 if given.quick else 7)
+    kernels(report, given.build, 2 if given.quick else 5)
+    missed = sum(not row["met"] for row in report.rows)
+    report.say(f"\n{len(report.rows)} lines, {missed} missed their target")
+    given.results.mkdir(parents=True, exist_ok=True)
+    figures = {"machine": machine(), "lines": report.rows}
+    (given.results / "bench.json").write_text(json.dumps(figures, indent=1) + "\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1])))
+    sys.exit(main())

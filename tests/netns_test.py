@@ -5,13 +5,13 @@ tc; where namespaces are not permitted the tests say so and are skipped.
 """
 
 import base64
-import os
+import contextlib
 import pathlib
 import secrets
-import shutil
 import subprocess
 import time
 
+import netns
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -19,103 +19,35 @@ RANK = ROOT / "build" / "dev" / "core" / "transport" / "hvd_rank"
 STORE_PORT = 7000
 
 
-def run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
-
-
-class Network:
-    """Hosts 0 to n-1 with the addresses 10.77.0.1 and so on, behind one bridge."""
-
-    def __init__(self, hosts: int):
-        self.name = f"hvd{os.getpid()}-{secrets.token_hex(2)}"
-        self.hosts = hosts
-        self.processes: list[subprocess.Popen] = []
-        self.spaces: list[str] = []
-        self.secret = base64.b64encode(secrets.token_bytes(32)).decode()
-
-    def __enter__(self):
+@contextlib.contextmanager
+def network(hosts: int):
+    with contextlib.ExitStack() as stack:
         try:
-            self._build()
+            net = stack.enter_context(netns.Network(hosts))
         except OSError as error:
-            self.__exit__()
-            pytest.skip(f"network namespaces are not permitted here: {error}")
-        return self
+            pytest.skip(str(error))
+        yield net
 
-    def _build(self):
-        bridge = self._add_space("bridge")
-        run("ip", "-n", bridge, "link", "add", "br0", "type", "bridge")
-        run("ip", "-n", bridge, "link", "set", "br0", "up")
-        for host in range(self.hosts):
-            space = self._add_space(str(host))
-            port = f"port{host}"
-            run(
-                *("ip", "-n", space, "link", "add", "wire", "type", "veth"),
-                *("peer", "name", port, "netns", bridge),
-            )
-            run("ip", "-n", bridge, "link", "set", port, "master", "br0", "up")
-            run("ip", "-n", space, "address", "add", f"{self.address(host)}/24", "dev", "wire")
-            run("ip", "-n", space, "link", "set", "wire", "up")
-            run("ip", "-n", space, "link", "set", "lo", "up")
 
-    def _add_space(self, suffix: str) -> str:
-        space = f"{self.name}-{suffix}"
-        run("ip", "netns", "add", space)
-        self.spaces.append(space)
-        return space
-
-    def __exit__(self, *_):
-        for process in self.processes:
-            process.kill()
-            process.wait()
-            process.stdout.close()
-        for space in self.spaces:
-            subprocess.run(["ip", "netns", "delete", space], capture_output=True, check=False)
-
-    def address(self, host: int) -> str:
-        return f"10.77.0.{host + 1}"
-
-    def limit_rate(self, mbit: int) -> None:
-        """What a host sends leaves it at this rate."""
-        for host in range(self.hosts):
-            run(
-                *("tc", "-n", f"{self.name}-{host}", "qdisc", "add", "dev", "wire", "root"),
-                *("tbf", "rate", f"{mbit}mbit", "burst", "2mb", "latency", "50ms"),
-            )
-
-    def start(self, host: int, *arguments: str) -> subprocess.Popen:
-        process = subprocess.Popen(
-            ["ip", "netns", "exec", f"{self.name}-{host}", str(RANK), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "HVD_RANK_SECRET": self.secret},
-        )
-        self.processes.append(process)
-        return process
-
-    def start_ranks(self, task: str, host_names: list[str]) -> list[subprocess.Popen]:
-        """One rank per host; the store is on the first."""
-        store_at = f"{self.address(0)}:{STORE_PORT}"
-        store = self.start(0, "store", store_at)
-        assert store.stdout.readline() == "ready\n"
-        size = str(self.hosts)
-        return [
-            self.start(host, task, str(host), size, host_names[host], "wire", store_at)
-            for host in range(self.hosts)
-        ]
+def start_ranks(net: netns.Network, task: str, host_names: list[str]) -> list[subprocess.Popen]:
+    """One rank per host; the store is on the first."""
+    env = {"HVD_RANK_SECRET": base64.b64encode(secrets.token_bytes(32)).decode()}
+    store_at = f"{net.address(0)}:{STORE_PORT}"
+    store = net.start(0, [str(RANK), "store", store_at], env)
+    assert store.stdout.readline() == "ready\n"
+    size = str(net.hosts)
+    return [
+        net.start(host, [str(RANK), task, str(host), size, host_names[host], "wire", store_at], env)
+        for host in range(net.hosts)
+    ]
 
 
 @pytest.fixture(autouse=True)
 def needs():
     if not RANK.exists():
         pytest.fail(f"{RANK} is missing: make build-dev")
-    for command in ("ip", "tc"):
-        if shutil.which(command) is None:
-            pytest.skip(f"no command {command} (Debian package iproute2)")
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root")
+    if missing := netns.why_not():
+        pytest.skip(missing)
 
 
 def names(count: int) -> list[str]:
@@ -124,9 +56,9 @@ def names(count: int) -> list[str]:
 
 @pytest.mark.parametrize("hosts", [2, 4])
 def test_every_host_streams_to_its_neighbour_over_the_shaped_wire(hosts):
-    with Network(hosts) as network:
-        network.limit_rate(1000)
-        ranks = network.start_ranks("stream", names(hosts))
+    with network(hosts) as net:
+        net.limit_rate(1000)
+        ranks = start_ranks(net, "stream", names(hosts))
         lines = [rank.stdout.readline().split() for rank in ranks]
         assert [line[0] for line in lines] == ["ok"] * hosts, lines
         seconds = max(int(line[1]) for line in lines) / 1e6
@@ -138,15 +70,15 @@ def test_every_host_streams_to_its_neighbour_over_the_shaped_wire(hosts):
 
 
 def test_containers_that_share_memory_but_no_network_work_together():
-    with Network(2) as network:
-        ranks = network.start_ranks("exchange", ["same", "same"])
+    with network(2) as net:
+        ranks = start_ranks(net, "exchange", ["same", "same"])
         assert [rank.stdout.readline()[:3] for rank in ranks] == ["ok ", "ok "]
 
 
 def seconds_until_known(victim: int) -> float:
     """From the kill of one rank until the last of the others has named it."""
-    with Network(4) as network:
-        ranks = network.start_ranks("wait", names(4))
+    with network(4) as net:
+        ranks = start_ranks(net, "wait", names(4))
         assert [rank.stdout.readline() for rank in ranks] == ["ready\n"] * 4
         time.sleep(0.05)
         killed = time.clock_gettime(time.CLOCK_MONOTONIC)

@@ -1,0 +1,185 @@
+// float32 Sum allreduce over TCP, one rank per host: scripts/run_benchmarks.py starts one of these
+// in each of several network namespaces.
+//
+//   network_allreduce <rank> <size> <interface> <store ip:port> <bytes> <rounds> [algorithm …]
+//
+// Rank 0 serves the store and says "ready" when the others may start. The algorithms, `auto` if
+// none is named, take turns in every round. For each, rank 0 prints one JSON object with the time
+// per operation in microseconds, one figure per round (the mean of a batch on its slowest rank);
+// `latency_us` is the one-way latency of 4 bytes between ranks 0 and 1 beside each round, over a
+// plain socket on which both spin.
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+
+#include "bench.h"
+#include "collectives/allreduce/allreduce.h"
+#include "net/secret.h"
+#include "net/socket.h"
+#include "net/store.h"
+#include "transport/fabric.h"
+
+namespace hvd::bench {
+namespace {
+
+struct Arguments {
+  int rank;
+  int size;
+  std::string interface;
+  std::string store;
+  size_t bytes;
+  int rounds;
+  std::vector<AllreduceAlgorithm> algorithms;
+};
+
+Arguments parse(int argc, char** argv) {
+  if (argc < 7) must(invalid_argument("see the head of network_allreduce.cc"));
+  Arguments arguments{std::atoi(argv[1]),  std::atoi(argv[2]), argv[3], argv[4],
+                      std::stoul(argv[5]), std::atoi(argv[6]), {}};
+  for (int i = 7; i < argc; ++i) {
+    arguments.algorithms.push_back(must(parse_allreduce_algorithm(argv[i])));
+  }
+  if (arguments.algorithms.empty()) arguments.algorithms = {AllreduceAlgorithm::kAuto};
+  return arguments;
+}
+
+// The slowest rank's figure, on every rank; also a barrier.
+double slowest(Transport& net, double mine) {
+  Scratch scratch;
+  const auto maximum = must(Reduction::make(ReduceOp::kMax, DType::kFloat64, net.size()));
+  const Bytes data = std::as_writable_bytes(std::span(&mine, 1));
+  must(recursive_doubling_allreduce(net, data, maximum, scratch, patience()));
+  return mine;
+}
+
+// A connection of its own between ranks 0 and 1, which owes nothing to the transport.
+class PingPong {
+ public:
+  PingPong(Transport& net, const std::string& interface) : rank_(net.rank()) {
+    std::array<char, 64> where{};
+    if (rank_ == 0) {
+      const auto own = must(local_interfaces({interface}));
+      const Fd listener = must(listen_on(own.at(0).address));
+      must(local_endpoint(listener)).to_string().copy(where.data(), where.size() - 1);
+      must(net.send(1, std::as_bytes(std::span(where)), patience()));
+      must(wait_for(listener.get(), POLLIN, patience()));
+      socket_ = must(accept_from(listener));
+    } else if (rank_ == 1) {
+      must(net.recv(0, std::as_writable_bytes(std::span(where)), patience()));
+      socket_ = must(connect_to(must(Endpoint::parse(where.data())), patience()));
+    }
+  }
+
+  // One way, in microseconds; 0 on the ranks that take no part.
+  double measure() {
+    constexpr int kRoundTrips = 1000;
+    if (rank_ > 1) return 0;
+    const auto start = Clock::now();
+    for (int i = 0; i < kRoundTrips; ++i) {
+      if (rank_ == 0) send_word();
+      receive_word();
+      if (rank_ == 1) send_word();
+    }
+    return microseconds_since(start) / (2 * kRoundTrips);
+  }
+
+ private:
+  void send_word() {
+    if (::send(socket_.get(), &word_, sizeof(word_), MSG_NOSIGNAL) != sizeof(word_)) {
+      must(unavailable("ping-pong: nothing sent"));
+    }
+  }
+  void receive_word() {
+    ssize_t got = -1;
+    while (got < 0) got = ::recv(socket_.get(), &word_, sizeof(word_), MSG_DONTWAIT);
+    if (got != sizeof(word_)) must(unavailable("ping-pong: the peer has gone"));
+  }
+
+  const int rank_;
+  Fd socket_;
+  int word_ = 0;
+};
+
+struct Contender {
+  AllreduceAlgorithm algorithm;  // as asked for
+  AllreduceAlgorithm chosen;
+  std::vector<double> times;
+};
+
+double time_batch(Transport& net, const Contender& contender, Bytes data, Scratch& scratch) {
+  const int calls = data.size() >= (1 << 20) ? 1 : 500;
+  const auto sum = must(Reduction::make(ReduceOp::kSum, DType::kFloat32, net.size()));
+  const auto run = [&] {
+    must(run_allreduce(contender.chosen, net, data, sum, {}, scratch, patience()));
+  };
+  for (int i = 1; i < std::min(calls, 20); ++i) run();
+  slowest(net, 0);
+  const auto start = Clock::now();
+  for (int i = 0; i < calls; ++i) run();
+  return slowest(net, microseconds_since(start) / calls);
+}
+
+void compare(Transport& net, const Arguments& arguments) {
+  std::vector<float> values(arguments.bytes / sizeof(float), 0.0F);
+  const Bytes data = std::as_writable_bytes(std::span(values));
+  std::vector<Contender> contenders;
+  for (const AllreduceAlgorithm algorithm : arguments.algorithms) {
+    AllreduceOptions options;
+    options.algorithm = algorithm;
+    const auto selector = must(AllreduceSelector::make(net.topology(), net.hosts_share_memory(),
+                                                       options, offered_allreduce_algorithms()));
+    contenders.push_back({algorithm, selector.choose(data.size()), {}});
+  }
+  Scratch scratch;
+  PingPong ping_pong(net, arguments.interface);
+  for (const Contender& each : contenders) time_batch(net, each, data, scratch);  // opens links
+  std::vector<double> latency;
+  for (int round = 0; round < arguments.rounds; ++round) {
+    latency.push_back(slowest(net, ping_pong.measure()));
+    for (Contender& each : contenders) each.times.push_back(time_batch(net, each, data, scratch));
+  }
+  if (net.rank() != 0) return;
+  for (const Contender& each : contenders) {
+    fmt::print(R"({{"ranks": {}, "bytes": {}, "algorithm": "{}", "chosen": "{}", "us": {}, )"
+               R"("latency_us": {}}})"
+               "\n",
+               net.size(), data.size(), to_string(each.algorithm), to_string(each.chosen),
+               json_list(each.times), json_list(latency));
+  }
+}
+
+void run(const Arguments& arguments) {
+  const char* encoded = std::getenv("HVD_BENCH_SECRET");
+  const auto secret = must(Secret::from_base64(encoded == nullptr ? "" : encoded));
+  std::unique_ptr<StoreServer> server;
+  if (arguments.rank == 0) {
+    StoreServerOptions options;
+    options.bind = must(Endpoint::parse(arguments.store));
+    server = must(StoreServer::start(secret, options));
+    fmt::print("ready\n");
+    std::fflush(stdout);
+  }
+  const auto store = must(StoreClient::connect(arguments.store, secret, /*tls=*/false, patience()));
+  FabricOptions options;
+  options.rank = arguments.rank;
+  options.size = arguments.size;
+  options.host_name = fmt::format("host{}", arguments.rank);
+  options.interfaces = {arguments.interface};
+  const auto fabric = must(Fabric::join(options, secret, store.get(), patience()));
+  std::vector<int> all(arguments.size);
+  std::iota(all.begin(), all.end(), 0);
+  const auto net = must(fabric->make_mesh(0, all, patience()));
+  compare(*net, arguments);
+  slowest(*net, 0);  // nobody leaves while another still waits
+}
+
+}  // namespace
+}  // namespace hvd::bench
+
+int main(int argc, char** argv) {
+  hvd::bench::run(hvd::bench::parse(argc, argv));
+  return 0;
+}
