@@ -247,7 +247,7 @@ Status Fabric::Impl::connect_watches(Deadline deadline) {
     auto opened = open(peer, Hello::Purpose::kWatch, 0, deadline);
     if (!opened.is_ok()) {
       if (health_.failed()) return health_.status();
-      const Status why = opened.status();
+      const Status& why = opened.status();
       // Others are on their way here and would wait for us.
       health_.fail(why.code() == StatusCode::kPeerLost || why.code() == StatusCode::kUnavailable ||
                            why.code() == StatusCode::kIo

@@ -18,8 +18,9 @@ namespace {
 constexpr size_t kSegment = 256 << 10;
 constexpr size_t kAlignment = 64;  // the largest `unit` that recv_pieces promises
 
-// With that much still to come a receiver sleeps instead of spinning: the kernel gathers bytes
-// meanwhile, and the wake-up is paid once for many of them.
+// With that much still to come from a socket a receiver sleeps instead of spinning: the kernel
+// gathers bytes meanwhile, and the wake-up is paid once for many of them. A ring in shared memory
+// gathers little, so there the usual spinning is right.
 constexpr size_t kLarge = 64 << 10;
 constexpr WaitPolicy kLargePolicy{.pauses = 10, .yield_for = std::chrono::microseconds(0)};
 // A consumer gets what is there, instead of waiting for a full segment, from here on.
@@ -40,19 +41,20 @@ struct alignas(kAlignment) Mesh::Scratch {
 };
 
 struct Mesh::Wait {
-  Wait(int peer, size_t still_to_come, Deadline until, const WaitPolicy& usual)
-      : from(peer), to_come(still_to_come), deadline(until), policy(usual) {
+  Wait(int peer, size_t still_to_come, Deadline until, const WaitPolicy& usual, bool over_socket)
+      : from(peer), to_come(still_to_come), deadline(until), policy(usual), by_socket(over_socket) {
     restart(to_come);
   }
   void restart(size_t still_to_come) {
     to_come = still_to_come;
-    backoff.emplace(to_come >= kLarge ? kLargePolicy : policy);
+    backoff.emplace(by_socket && to_come >= kLarge ? kLargePolicy : policy);
   }
 
   const int from;  // -1: for the pending sends alone
   size_t to_come;
   const Deadline deadline;
   const WaitPolicy& policy;
+  const bool by_socket;
   bool peer_has_left = false;
   std::optional<Backoff> backoff;
   int polls = 0;
@@ -111,7 +113,7 @@ Status Mesh::recv_pieces(int from, size_t size, size_t unit, Consume consume, De
 
 Status Mesh::flush(Deadline deadline) {
   if (health_.failed()) return failure();
-  Wait wait(/*peer=*/-1, 0, deadline, options_.policy);
+  Wait wait(/*peer=*/-1, 0, deadline, options_.policy, /*over_socket=*/true);
   while (!busy_.empty()) {
     HVD_TRY(progress());
     if (!busy_.empty()) HVD_TRY(pause(wait));
@@ -176,8 +178,13 @@ Result<size_t> Mesh::read_some(int from, Bytes in) {
   return got;
 }
 
+bool Mesh::reads_socket(int from) const {
+  const InLink* in = peers_[from].in;
+  return in == nullptr || in->descriptor() >= 0;
+}
+
 Status Mesh::fill(int from, Bytes in, size_t still_to_come, Deadline deadline) {
-  Wait wait(from, still_to_come, deadline, options_.policy);
+  Wait wait(from, still_to_come, deadline, options_.policy, reads_socket(from));
   while (!in.empty()) {
     HVD_TRY_ASSIGN(const size_t got, read_some(from, in));
     in = in.subspan(got);
@@ -195,7 +202,7 @@ Status Mesh::pieces_by_copy(int from, size_t size, size_t unit, Consume consume,
                             Deadline deadline) {
   std::byte* const scratch = scratch_->bytes.data();
   const size_t capacity = round_down(kSegment, unit);
-  Wait wait(from, size, deadline, options_.policy);
+  Wait wait(from, size, deadline, options_.policy, reads_socket(from));
   size_t held = 0;  // bytes in the scratch
   while (size > 0) {
     const size_t most = std::min(size, capacity);
@@ -219,7 +226,7 @@ Status Mesh::pieces_by_copy(int from, size_t size, size_t unit, Consume consume,
 Status Mesh::pieces_in_place(int from, size_t size, size_t unit, Consume consume,
                              Deadline deadline) {
   InLink& in = *peers_[from].in;
-  Wait wait(from, size, deadline, options_.policy);
+  Wait wait(from, size, deadline, options_.policy, /*over_socket=*/false);
   while (size > 0) {
     const auto shown = in.peek();
     if (!shown.is_ok()) return lose(from, shown.status());
@@ -245,7 +252,7 @@ Status Mesh::pieces_in_place(int from, size_t size, size_t unit, Consume consume
 }
 
 Status Mesh::hand_over(ConstBytes piece, int from, Consume consume) {
-  const Status consumed = consume(piece);
+  Status consumed = consume(piece);
   if (consumed.is_ok() || health_.failed()) return consumed;
   // The rest of the message stays unread, so nothing that follows could be understood.
   health_.fail(consumed.with_context(

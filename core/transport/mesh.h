@@ -87,6 +87,8 @@ class Mesh final : public Transport {
   void take_arrivals();
   // 0 when nothing has arrived, not even the link.
   Result<size_t> read_some(int from, Bytes in);
+  // Shared memory is there from the start, so a link that is still to come is a socket.
+  bool reads_socket(int from) const;
   // Reads until `in` is full.
   Status fill(int from, Bytes in, size_t still_to_come, Deadline deadline);
   Status pieces_by_copy(int from, size_t size, size_t unit, Consume consume, Deadline deadline);
