@@ -9,8 +9,8 @@ namespace {
 
 // 1 for a vector that is all but zero, where the quotient says nothing and may overflow.
 double coefficient(double dot, double squared) {
-  static const double kLeast = std::sqrt(DBL_MIN);
-  return squared < kLeast ? 1.0 : 1.0 - dot / (2.0 * squared);
+  static const double least = std::sqrt(DBL_MIN);
+  return squared < least ? 1.0 : 1.0 - dot / (2.0 * squared);
 }
 
 }  // namespace
