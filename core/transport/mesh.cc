@@ -86,7 +86,7 @@ Status Mesh::send(int to, ConstBytes out, Deadline deadline) {
   if (peer.out == nullptr) HVD_TRY(connect(to, deadline));
   if (!peer.pending.empty()) {
     // The next receive or flush writes it. A ring that also wrote here would write two segments for
-    // each that it reads, until the windows close: 10 points of bandwidth at 10 Gbit/s.
+    // each that it reads, until the windows close: 5 to 10 points of bandwidth at 10 Gbit/s.
     peer.pending.push_back(out);
     return Status::ok();
   }
