@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/function_ref.h"
 #include "base/status.h"
 #include "net/address.h"
 #include "net/channel.h"
@@ -82,6 +83,9 @@ class StoreClient {
   // Waits until all of them exist at the same time; values in the order of `keys`. One round trip:
   // n ranks gather n records with n requests. kTimeout names the keys that are missing.
   Result<std::vector<ByteBuffer>> wait_all(const std::vector<std::string>& keys, Deadline deadline);
+  // The same, but ends with the failure of `check`, which is called now and then, should it fail.
+  Result<std::vector<ByteBuffer>> wait_all(const std::vector<std::string>& keys, Deadline deadline,
+                                           FunctionRef<Status()> check);
   // Whether there was one.
   Result<bool> remove(std::string_view key);
   // The keys that begin with `prefix`, sorted.
@@ -90,12 +94,23 @@ class StoreClient {
   // text, so that get() and wait() see it.
   Result<int64_t> add(std::string_view key, int64_t delta);
 
+  // Makes this client rank `rank` of `group`, and of no other. Should its connection end before it
+  // leaves, it is lost: every wait in that group for a key that does not exist, now or later, fails
+  // with kPeerLost and names the first rank that was lost. Without that, who waits for the key of a
+  // dead rank would do so until its deadline.
+  Status enter_group(std::string_view group, int rank);
+  Status leave_group();
+  // Declares `rank` of our group lost. Returns the group's first loss, which is this or another.
+  Status report_loss(int rank, std::string_view why);
+
  private:
   explicit StoreClient(Channel channel);
   Status failed(const Status& why) const;
   Status send(ConstBytes message, Deadline deadline);
   // The next answer that is not older than request `oldest_id`.
   Result<ByteBuffer> receive(uint64_t oldest_id, Deadline deadline);
+  // The same, while `check` succeeds.
+  Result<ByteBuffer> receive(uint64_t oldest_id, Deadline deadline, FunctionRef<Status()> check);
   // Sends the request with id last_id_ and waits for its answer.
   Result<ByteBuffer> call(ConstBytes message);
   // Ends the wait `wait_id`, which has timed out, with an error that names what is missing.

@@ -8,6 +8,8 @@ namespace {
 
 // For the answer to "which keys are missing" after a wait has timed out.
 constexpr std::chrono::seconds kMissingTimeout{1};
+// How often a wait looks whether it is still wanted.
+constexpr std::chrono::milliseconds kCheckEvery{50};
 
 template <typename... Args>
 ByteBuffer request(uint64_t id, StoreOp op, const Args&... args) {
@@ -74,7 +76,24 @@ Result<ByteBuffer> StoreClient::receive(uint64_t oldest_id, Deadline deadline) {
     if (code > static_cast<uint8_t>(StatusCode::kInternal)) {
       return failed(internal_error("answered with unknown status " + std::to_string(code)));
     }
+    if (code == static_cast<uint8_t>(StatusCode::kPeerLost)) {
+      Decoder loss(result);
+      int32_t rank = 0;
+      std::string why;
+      HVD_TRY(loss.get(rank));
+      HVD_TRY(loss.get(why));
+      return peer_lost(rank, why);
+    }
     return failed(Status(static_cast<StatusCode>(code), text));
+  }
+}
+
+Result<ByteBuffer> StoreClient::receive(uint64_t oldest_id, Deadline deadline,
+                                        FunctionRef<Status()> check) {
+  while (true) {
+    HVD_TRY(check());
+    auto answer = receive(oldest_id, earlier(deadline, Deadline::after(kCheckEvery)));
+    if (answer.status().code() != StatusCode::kTimeout || deadline.expired()) return answer;
   }
 }
 
@@ -99,10 +118,16 @@ Result<ByteBuffer> StoreClient::wait(std::string_view key, Deadline deadline) {
 
 Result<std::vector<ByteBuffer>> StoreClient::wait_all(const std::vector<std::string>& keys,
                                                       Deadline deadline) {
+  return wait_all(keys, deadline, [] { return Status::ok(); });
+}
+
+Result<std::vector<ByteBuffer>> StoreClient::wait_all(const std::vector<std::string>& keys,
+                                                      Deadline deadline,
+                                                      FunctionRef<Status()> check) {
   if (keys.empty()) return std::vector<ByteBuffer>();
   const uint64_t id = ++last_id_;
   HVD_TRY(send(request(id, StoreOp::kWaitAll, keys), Deadline::after(answer_timeout_)));
-  Result<ByteBuffer> answer = receive(id, deadline);
+  Result<ByteBuffer> answer = receive(id, deadline, check);
   if (answer.status().code() == StatusCode::kTimeout) answer = stop_wait(id, keys.size());
   HVD_TRY_ASSIGN(const ByteBuffer encoded, std::move(answer));
   std::vector<ByteBuffer> values;
@@ -150,6 +175,16 @@ Result<int64_t> StoreClient::add(std::string_view key, int64_t delta) {
   int64_t sum = 0;
   HVD_TRY(Decoder(answer).get(sum));
   return sum;
+}
+
+Status StoreClient::enter_group(std::string_view group, int rank) {
+  return call(request(++last_id_, StoreOp::kEnter, group, int32_t{rank})).status();
+}
+
+Status StoreClient::leave_group() { return call(request(++last_id_, StoreOp::kLeave)).status(); }
+
+Status StoreClient::report_loss(int rank, std::string_view why) {
+  return call(request(++last_id_, StoreOp::kLose, int32_t{rank}, why)).status();
 }
 
 }  // namespace hvd

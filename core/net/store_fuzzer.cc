@@ -44,14 +44,17 @@ class Fuzzed {
   }
 
   ByteBuffer sensible() {
-    const auto op = static_cast<StoreOp>(1 + byte() % 7);
+    const auto op = static_cast<StoreOp>(1 + byte() % 10);
     Encoder encoder;
     encoder.put(id_).put(static_cast<uint8_t>(op));
     switch (op) {
       case StoreOp::kSet: encoder.put(text()).put(std::to_string(byte())); break;
       case StoreOp::kAdd: encoder.put(text()).put(int64_t{byte()} << (byte() % 56)); break;
       case StoreOp::kWaitAll: encoder.put(std::vector<std::string>{text(), text(), text()}); break;
-      case StoreOp::kStopWait: break;
+      case StoreOp::kEnter: encoder.put(text()).put(int32_t{byte()}); break;
+      case StoreOp::kLose: encoder.put(int32_t{byte()}).put(text()); break;
+      case StoreOp::kStopWait:
+      case StoreOp::kLeave: break;
       default: encoder.put(text()); break;
     }
     return encoder.take();

@@ -11,6 +11,7 @@ namespace {
 // Room in an answer for what is not values.
 constexpr size_t kAnswerOverhead = 1024;
 constexpr size_t kMissingNamed = 8;
+constexpr size_t kMostGroups = 1024;
 
 std::string quoted(std::string_view key) {
   return "key \"" + std::string(key.substr(0, 128)) + "\"";
@@ -45,16 +46,31 @@ Status StoreTable::handle(ClientId client, ConstBytes request) {
     case StoreOp::kRemove: return handle_remove(client, id, arguments);
     case StoreOp::kList: return handle_list(client, id, arguments);
     case StoreOp::kAdd: return handle_add(client, id, arguments);
+    case StoreOp::kEnter: return handle_enter(client, id, arguments);
+    case StoreOp::kLeave: return handle_leave(client, id, arguments);
+    case StoreOp::kLose: return handle_lose(client, id, arguments);
     default: return invalid_argument("unknown request " + std::to_string(op));
   }
 }
 
-void StoreTable::forget(ClientId client) { drop_wait(client); }
+void StoreTable::forget(ClientId client) {
+  drop_wait(client);
+  const auto found = members_.find(client);
+  if (found == members_.end()) return;
+  const Member member = found->second;
+  lose(member.group, {member.rank, "its connection to the rendezvous store has ended"});
+  leave(client);
+}
 
 void StoreTable::answer(ClientId client, uint64_t id, const Status& status, ConstBytes result) {
   Encoder encoder;
   encoder.put(id).put(static_cast<uint8_t>(status.code())).put(status.message()).put(result);
   send_answer_(client, encoder.take());
+}
+
+void StoreTable::answer(ClientId client, uint64_t id, const Loss& loss) {
+  answer(client, id, peer_lost(loss.rank, loss.why),
+         Encoder().put(loss.rank).put(loss.why).bytes());
 }
 
 Status StoreTable::handle_set(ClientId client, uint64_t id, Decoder& arguments) {
@@ -155,6 +171,85 @@ Status StoreTable::handle_add(ClientId client, uint64_t id, Decoder& arguments) 
   return Status::ok();
 }
 
+Status StoreTable::handle_enter(ClientId client, uint64_t id, Decoder& arguments) {
+  std::string_view group;
+  int32_t rank = 0;
+  HVD_TRY(arguments.get(group));
+  HVD_TRY(arguments.get(rank));
+  HVD_TRY(arguments.finish());
+  answer(client, id, enter(client, group, rank));
+  return Status::ok();
+}
+
+Status StoreTable::handle_leave(ClientId client, uint64_t id, Decoder& arguments) {
+  HVD_TRY(arguments.finish());
+  leave(client);
+  answer(client, id, Status::ok());
+  return Status::ok();
+}
+
+Status StoreTable::handle_lose(ClientId client, uint64_t id, Decoder& arguments) {
+  Loss loss{};
+  HVD_TRY(arguments.get(loss.rank));
+  HVD_TRY(arguments.get(loss.why));
+  HVD_TRY(arguments.finish());
+  const auto member = members_.find(client);
+  if (member == members_.end()) {
+    answer(client, id, precondition("who is in no group has nobody to lose"));
+    return Status::ok();
+  }
+  lose(member->second.group, loss);
+  answer(client, id, *loss_known_to(client));
+  return Status::ok();
+}
+
+Status StoreTable::enter(ClientId client, std::string_view group, int32_t rank) {
+  leave(client);
+  if (group.size() > limits_.key_bytes) {
+    return invalid_argument("the name of a group is longer than the store's limit of " +
+                            std::to_string(limits_.key_bytes) + " bytes");
+  }
+  if (groups_.size() >= kMostGroups) {
+    std::erase_if(groups_, [](const auto& entry) { return entry.second.members.empty(); });
+  }
+  if (groups_.size() >= kMostGroups && groups_.find(group) == groups_.end()) {
+    return unavailable("the store already has its limit of " + std::to_string(kMostGroups) +
+                       " groups");
+  }
+  groups_[std::string(group)].members.insert(client);
+  members_[client] = {std::string(group), rank};
+  return Status::ok();
+}
+
+void StoreTable::leave(ClientId client) {
+  const auto member = members_.find(client);
+  if (member == members_.end()) return;
+  const auto group = groups_.find(member->second.group);
+  group->second.members.erase(client);
+  if (group->second.members.empty() && !group->second.loss.has_value()) groups_.erase(group);
+  members_.erase(member);
+}
+
+void StoreTable::lose(const std::string& group, const Loss& loss) {
+  Group& losing = groups_.at(group);
+  if (losing.loss.has_value()) return;
+  losing.loss = loss;
+  for (const ClientId client : losing.members) {
+    const auto wait = waits_.find(client);
+    if (wait == waits_.end()) continue;
+    const uint64_t id = wait->second.id;
+    drop_wait(client);
+    answer(client, id, loss);
+  }
+}
+
+const StoreTable::Loss* StoreTable::loss_known_to(ClientId client) const {
+  const auto member = members_.find(client);
+  if (member == members_.end()) return nullptr;
+  const Group& group = groups_.at(member->second.group);
+  return group.loss.has_value() ? &*group.loss : nullptr;
+}
+
 Status StoreTable::check_limits(std::string_view key, size_t value_bytes) const {
   const auto found = values_.find(key);
   const size_t old_bytes = found == values_.end() ? 0 : found->first.size() + found->second.size();
@@ -213,6 +308,11 @@ void StoreTable::try_finish(ClientId client) {
   for (size_t i = 0; i < count; ++i) {
     const size_t index = (wait.blocked_on + i) % count;
     if (values_.count(wait.keys[index]) > 0) continue;
+    if (const Loss* loss = loss_known_to(client); loss != nullptr) {
+      const uint64_t id = wait.id;
+      waits_.erase(client);
+      return answer(client, id, *loss);
+    }
     wait.blocked_on = index;
     sleepers_[wait.keys[index]].push_back(client);
     return;

@@ -3,12 +3,15 @@
 //
 //   request = id (8 bytes) · op (1 byte) · arguments        answer = id · status · result
 //
-// A client has one request open at a time; a new one drops the wait that came before it.
+// A client has one request open at a time; a new one drops the wait that came before it. The result
+// of an answer kPeerLost is the lost rank and why.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -28,6 +31,9 @@ enum class StoreOp : uint8_t {
   kRemove,    // key → whether it was there
   kList,      // prefix → keys
   kAdd,       // key, delta → sum
+  kEnter,     // group, rank
+  kLeave,     // nothing
+  kLose,      // rank, why → kPeerLost with the first loss of the client's group
 };
 
 class StoreTable {
@@ -40,7 +46,7 @@ class StoreTable {
 
   // Serves one request. Fails when it cannot be understood: the client should be cut off.
   Status handle(ClientId client, ConstBytes request);
-  // The client is gone.
+  // The client is gone. If it is in a group that is a loss to the others.
   void forget(ClientId client);
 
   size_t keys() const { return values_.size(); }
@@ -54,15 +60,34 @@ class StoreTable {
     size_t blocked_on = 0;  // index of the missing key that it sleeps on
   };
 
+  struct Member {
+    std::string group;
+    int32_t rank;
+  };
+  struct Loss {
+    int32_t rank;
+    std::string why;
+  };
+  struct Group {
+    std::set<ClientId> members;
+    std::optional<Loss> loss;  // the first
+  };
+
   Status set(std::string_view key, ConstBytes value);
   Result<int64_t> add(std::string_view key, int64_t delta);
-  // Answers the wait if all its keys exist, else puts it to sleep on one that does not.
+  // Answers the wait if all its keys exist, or if the client's group has lost a rank; else puts it
+  // to sleep on a key that does not exist.
   void try_finish(ClientId client);
   void wake(const std::string& key);
   void drop_wait(ClientId client);
   Status check_limits(std::string_view key, size_t value_bytes) const;
   Result<ByteBuffer> values_of(const std::vector<std::string>& keys) const;
+  Status enter(ClientId client, std::string_view group, int32_t rank);
+  void leave(ClientId client);
+  void lose(const std::string& group, const Loss& loss);
+  const Loss* loss_known_to(ClientId client) const;
   void answer(ClientId client, uint64_t id, const Status& status, ConstBytes result = {});
+  void answer(ClientId client, uint64_t id, const Loss& loss);
 
   Status handle_set(ClientId client, uint64_t id, Decoder& arguments);
   Status handle_get(ClientId client, uint64_t id, Decoder& arguments);
@@ -71,6 +96,9 @@ class StoreTable {
   Status handle_remove(ClientId client, uint64_t id, Decoder& arguments);
   Status handle_list(ClientId client, uint64_t id, Decoder& arguments);
   Status handle_add(ClientId client, uint64_t id, Decoder& arguments);
+  Status handle_enter(ClientId client, uint64_t id, Decoder& arguments);
+  Status handle_leave(ClientId client, uint64_t id, Decoder& arguments);
+  Status handle_lose(ClientId client, uint64_t id, Decoder& arguments);
 
   const StoreLimits limits_;
   const SendAnswer send_answer_;
@@ -79,6 +107,9 @@ class StoreTable {
   std::unordered_map<ClientId, Wait> waits_;
   // Each wait sleeps on one key only: n ranks that wait for n keys cost n entries, not n².
   std::unordered_map<std::string, std::vector<ClientId>> sleepers_;
+  std::unordered_map<ClientId, Member> members_;
+  // With members, or with a loss that those who come later have to hear of.
+  std::map<std::string, Group, std::less<>> groups_;
 };
 
 }  // namespace hvd

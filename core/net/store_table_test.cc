@@ -109,6 +109,40 @@ TEST_F(StoreTableTest, ClientThatLeavesOrAsksSomethingElseWaitsNoLonger) {
   EXPECT_EQ(answers_.size(), 1u);  // nobody was waiting any more
 }
 
+TEST_F(StoreTableTest, ALostRankEndsTheWaitsOfItsGroupAndOfNobodyElse) {
+  const std::vector<std::string> keys{"a", "b"};
+  for (const int rank : {0, 1, 2, 3}) ASSERT_OK(ask(rank, StoreOp::kEnter, "job", int32_t{rank}));
+  ASSERT_OK(ask(4, StoreOp::kEnter, "other", int32_t{2}));
+  for (const int client : {0, 4, 5}) ASSERT_OK(ask(client, StoreOp::kWaitAll, keys));
+  ASSERT_OK(ask(3, StoreOp::kLeave));
+  answers_.clear();
+  table_.forget(3);  // has left in peace
+  EXPECT_TRUE(answers_.empty());
+  table_.forget(2);
+  ASSERT_EQ(answers_.size(), 1u);
+  const auto expect_loss_of_2 = [&](uint64_t client) {
+    const Answer answer = last();
+    EXPECT_EQ(answer.client, client);
+    EXPECT_EQ(answer.code, StatusCode::kPeerLost);
+    int32_t rank = -1;
+    EXPECT_OK(Decoder(answer.result).get(rank));
+    EXPECT_EQ(rank, 2);
+  };
+  expect_loss_of_2(0);
+  EXPECT_EQ(table_.waiters(), 2u);  // 4, of another group, and 5, of none
+  // Nor do those wait who come later, and the first loss is the one that counts.
+  ASSERT_OK(ask(6, StoreOp::kEnter, "job", int32_t{6}));
+  ASSERT_OK(ask(6, StoreOp::kLose, int32_t{1}, "seems dead"));
+  expect_loss_of_2(6);
+  ASSERT_OK(ask(6, StoreOp::kWaitAll, keys));
+  expect_loss_of_2(6);
+  // What is there is still given.
+  for (const std::string& key : keys) ASSERT_OK(ask(5, StoreOp::kSet, key, "1"));
+  answers_.clear();
+  ASSERT_OK(ask(6, StoreOp::kWaitAll, keys));
+  EXPECT_THAT(last_values(), ElementsAre("1", "1"));
+}
+
 TEST_F(StoreTableTest, EachLimitIsAnErrorThatNamesIt) {
   const auto refusal = [&](const std::string& key, const std::string& value) {
     EXPECT_OK(ask(1, StoreOp::kSet, key, value));

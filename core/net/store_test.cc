@@ -154,6 +154,24 @@ TEST_P(Store, WaitThatTimesOutNamesTheMissingKeysAndTheClientLivesOn) {
   EXPECT_OK(store->wait("rank/0", Deadline::after(milliseconds(0))));
 }
 
+TEST_P(Store, AWaitEndsWhenARankOfTheGroupIsGoneOrTheCallerWantsNoMore) {
+  const auto store = client();
+  ASSERT_OK(store->enter_group("job", 0));
+  auto peer = client();
+  ASSERT_OK(peer->enter_group("job", 7));
+  const auto unwanted = store->wait_all({"never"}, soon(), [] { return aborted("enough"); });
+  EXPECT_CODE(StatusCode::kAborted, unwanted);
+  std::thread death([&] { peer.reset(); });
+  const auto outcome = store->wait("never", soon());
+  death.join();
+  EXPECT_CODE(StatusCode::kPeerLost, outcome);
+  EXPECT_EQ(outcome.status().lost_rank(), 7);
+  EXPECT_EQ(store->report_loss(3, "later").lost_rank(), 7);
+  // Another group starts afresh.
+  ASSERT_OK(store->enter_group("next", 0));
+  EXPECT_CODE(StatusCode::kTimeout, store->wait("never", Deadline::after(milliseconds(1))));
+}
+
 TEST_P(Store, ClientLearnsThatTheServerIsGone) {
   const auto store = client();
   std::thread stopper([&] { server_->stop(); });
