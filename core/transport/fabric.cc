@@ -60,6 +60,9 @@ class Fabric::Impl {
   ~Impl();
 
   Status join(Deadline deadline);
+  // Tells the others why join() failed, so that they need not wait for us. Returns the reason to
+  // give: the first that any rank found.
+  Status give_up(const Status& why);
   Result<std::unique_ptr<Transport>> make_mesh(uint64_t communicator, const std::vector<int>& ranks,
                                                Deadline deadline);
   void leave();
@@ -88,6 +91,8 @@ class Fabric::Impl {
   Status connect_watches(Deadline deadline);
 
   Result<AuthenticatedStream> try_open(int to, Deadline deadline);
+  // A failure of the rendezvous; all meshes share it if it is the loss of a rank.
+  Status lost_at_store(const Status& failure);
   Result<std::unique_ptr<HostLinks>> join_host(uint64_t communicator, const Topology& topology,
                                                int rank, const std::vector<int>& ranks,
                                                Deadline deadline);
@@ -111,6 +116,7 @@ class Fabric::Impl {
   std::optional<Topology> topology_;
   std::vector<std::string> listening_on_;
   WaitPolicy policy_;
+  bool entered_ = false;  // the group of this round at the store
 
   LifelineKeeper keeper_;
   std::unique_ptr<Poller> poller_;
@@ -187,6 +193,17 @@ Status Fabric::Impl::join(Deadline deadline) {
   return connect_watches(deadline);
 }
 
+Status Fabric::Impl::give_up(const Status& why) {
+  // Whoever gave up waiting has nothing to say about who is lost: the others wait as long.
+  if (!entered_ || why.code() == StatusCode::kTimeout) return why;
+  const bool knows = why.lost_rank() >= 0;
+  const std::string prefix = fmt::format("rank {}: ", why.lost_rank());  // put there again
+  std::string text = why.message();
+  if (knows && text.starts_with(prefix)) text.erase(0, prefix.size());
+  const Status first = store_->report_loss(knows ? why.lost_rank() : options_.rank, text);
+  return knows && first.lost_rank() >= 0 ? first : why;
+}
+
 Status Fabric::Impl::bind_listeners(PeerRecord& record, std::vector<Fd>& listeners) {
   HVD_TRY_ASSIGN(const auto interfaces, chosen_interfaces(options_.interfaces));
   for (const Interface& each : interfaces) {
@@ -199,6 +216,8 @@ Status Fabric::Impl::bind_listeners(PeerRecord& record, std::vector<Fd>& listene
 }
 
 Status Fabric::Impl::gather(const PeerRecord& record, Deadline deadline) {
+  HVD_TRY(store_->enter_group(options_.round, options_.rank));
+  entered_ = true;
   HVD_TRY(store_->set(record_key(options_.round, options_.rank), encode(record)));
   std::vector<std::string> keys;
   for (int rank = 0; rank < options_.size; ++rank) keys.push_back(record_key(options_.round, rank));
@@ -309,7 +328,8 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
   if (health_.failed()) return health_.status();
   const auto rank = static_cast<int>(found - ranks.begin());
   Topology topology = roster_->topology(ranks);
-  HVD_TRY_ASSIGN(auto host_links, join_host(communicator, topology, rank, ranks, deadline));
+  auto joined_host = join_host(communicator, topology, rank, ranks, deadline);
+  if (!joined_host.is_ok()) return lost_at_store(joined_host.status());
   HVD_TRY_ASSIGN(auto inbox, claim_inbox(communicator));
   auto links = std::make_unique<FabricLinks>(
       ranks, std::move(inbox),
@@ -317,14 +337,21 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
         return open(to, Hello::Purpose::kData, communicator, until);
       },
       [this, communicator] { drop_inbox(communicator); });
+  const auto shared = hosts_share_memory(communicator, topology, ranks, deadline);
+  if (!shared.is_ok()) return lost_at_store(shared.status());
   MeshOptions options;
-  HVD_TRY_ASSIGN(options.hosts_share_memory,
-                 hosts_share_memory(communicator, topology, ranks, deadline));
+  options.hosts_share_memory = *shared;
   options.job_ranks = ranks;
   options.policy = policy_;
   return std::unique_ptr<Transport>(
       std::make_unique<Mesh>(rank, std::move(topology), std::move(options), health_,
-                             std::move(links), std::move(host_links)));
+                             std::move(links), std::move(joined_host).value()));
+}
+
+Status Fabric::Impl::lost_at_store(const Status& failure) {
+  if (failure.lost_rank() < 0) return failure;
+  health_.fail(failure);
+  return health_.status();
 }
 
 Result<std::unique_ptr<HostLinks>> Fabric::Impl::join_host(uint64_t communicator,
@@ -358,7 +385,7 @@ Result<bool> Fabric::Impl::hosts_share_memory(uint64_t communicator, const Topol
     hosts.push_back(
         {shared_memory_key(communicator, ranks[there.front()]), static_cast<int>(there.size())});
   }
-  return HostLinks::joined_everywhere(hosts, *store_, deadline);
+  return HostLinks::joined_everywhere(hosts, *store_, health_, deadline);
 }
 
 Result<std::shared_ptr<Inbox>> Fabric::Impl::claim_inbox(uint64_t communicator) {
@@ -441,6 +468,7 @@ void Fabric::Impl::leave() {
 // would take them with it, and their peers would take us for dead.
 Fabric::Impl::~Impl() {
   leave();
+  if (entered_) (void)store_->leave_group();
   if (!thread_.joinable()) return;
   stop_ = true;
   poller_->wake();
@@ -463,7 +491,7 @@ Result<std::unique_ptr<Fabric>> Fabric::join(const FabricOptions& options, const
     return invalid_argument("a job of several ranks needs a rendezvous store");
   }
   auto impl = std::make_unique<Impl>(options, secret, store);
-  HVD_TRY(impl->join(deadline));
+  if (const Status joined = impl->join(deadline); !joined.is_ok()) return impl->give_up(joined);
   return std::unique_ptr<Fabric>(new Fabric(std::move(impl)));
 }
 

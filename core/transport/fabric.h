@@ -36,8 +36,9 @@ struct FabricOptions {
 // One per process and round. join and make_mesh are collective: every rank calls them.
 class Fabric {
  public:
-  // Returns once all ranks are there. `store` outlives the fabric and is used only within join and
-  // make_mesh; a job of one rank needs none.
+  // Returns once all ranks are there. `store` outlives the fabric and is used only within join,
+  // make_mesh and the destructor; a job of one rank needs none. Fails with kPeerLost on all ranks
+  // when one of them ends meanwhile.
   static Result<std::unique_ptr<Fabric>> join(const FabricOptions& options, const Secret& secret,
                                               StoreClient* store, Deadline deadline);
   // leave().

@@ -28,7 +28,7 @@ class HostLinks {
  public:
   // Collective over the ranks of the host: the first creates the memory, the others attach. All
   // succeed, or all get kUnavailable with the reason and nothing is left; other errors are those
-  // of the store. `keeper` and `health` outlive the links.
+  // of the store and of `health`. `keeper` and `health` outlive the links.
   static Result<std::unique_ptr<HostLinks>> join(const HostLinksOptions& options,
                                                  StoreClient& store, LifelineKeeper& keeper,
                                                  Health& health, Deadline deadline);
@@ -40,7 +40,7 @@ class HostLinks {
     int ranks;
   };
   static Result<bool> joined_everywhere(const std::vector<Host>& hosts, StoreClient& store,
-                                        Deadline deadline);
+                                        const Health& health, Deadline deadline);
 
   // The memory is zeroed and large enough, see bytes_needed; every rank of the host has it.
   HostLinks(std::unique_ptr<Segment> segment, int local_rank, std::vector<int> names,

@@ -29,14 +29,15 @@ Result<std::unique_ptr<HostLinks>> HostLinks::join(const HostLinksOptions& optio
     return unavailable(fmt::format("{} ranks on one host; shared memory serves at most {}", ranks,
                                    Arena::kMostRanks));
   }
+  const auto still_whole = [&health] { return health.status(); };
   Result<std::unique_ptr<Segment>> segment = unavailable("not attached");
   std::string answer;
   if (options.local_rank == 0) {
     segment = Segment::create(options.kind, bytes_needed(ranks));
     answer = segment.is_ok() ? (*segment)->descriptor() : segment.status().message();
   } else {
-    HVD_TRY_ASSIGN(const ByteBuffer value, store.wait(options.key + "/0", deadline));
-    const std::string made = text_of(value);
+    HVD_TRY_ASSIGN(const auto values, store.wait_all({options.key + "/0"}, deadline, still_whole));
+    const std::string made = text_of(values[0]);
     if (made.starts_with(kGood)) segment = Segment::attach(made.substr(kGood.size()));
     if (!segment.is_ok()) answer = segment.status().message();
   }
@@ -45,7 +46,8 @@ Result<std::unique_ptr<HostLinks>> HostLinks::join(const HostLinksOptions& optio
 
   std::vector<std::string> keys;
   for (int peer = 0; peer < ranks; ++peer) keys.push_back(fmt::format("{}/{}", options.key, peer));
-  HVD_TRY_ASSIGN(const std::vector<ByteBuffer> answers, store.wait_all(keys, deadline));
+  HVD_TRY_ASSIGN(const std::vector<ByteBuffer> answers,
+                 store.wait_all(keys, deadline, still_whole));
   for (int peer = 0; peer < ranks; ++peer) {
     const std::string text = text_of(answers[peer]);
     if (!text.starts_with(kGood)) {
@@ -61,13 +63,14 @@ Result<std::unique_ptr<HostLinks>> HostLinks::join(const HostLinksOptions& optio
 }
 
 Result<bool> HostLinks::joined_everywhere(const std::vector<Host>& hosts, StoreClient& store,
-                                          Deadline deadline) {
+                                          const Health& health, Deadline deadline) {
   std::vector<std::string> keys;
   for (const Host& host : hosts) {
     for (int peer = 0; peer < host.ranks; ++peer)
       keys.push_back(fmt::format("{}/{}", host.key, peer));
   }
-  HVD_TRY_ASSIGN(const std::vector<ByteBuffer> answers, store.wait_all(keys, deadline));
+  HVD_TRY_ASSIGN(const std::vector<ByteBuffer> answers,
+                 store.wait_all(keys, deadline, [&health] { return health.status(); }));
   return std::all_of(answers.begin(), answers.end(),
                      [](const ByteBuffer& answer) { return text_of(answer).starts_with(kGood); });
 }

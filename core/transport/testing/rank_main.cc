@@ -8,10 +8,20 @@
 //
 //   exchange   sends 4 KiB along the powers of two and checks it:  ok <time>
 //   stream     sends 64 MiB round the ring and checks them:        ok <microseconds it took>
-//   wait       waits for a message that never comes:               ready, then
-//                                                                  <code> <lost rank> <time> <text>
+//   wait       waits for a message that never comes:               ready, then a failure
+//   heavy      the same, with a gigabyte of memory to tear down:   ready, then a failure
+//   meet       waits for all ranks of the host in the arena:       ready, then a failure
 //   leave      joins and leaves:                                   ok <time>
+//
+// These stop for good half-way through coming together, to be killed there:
+//
+//   absent     is known to the store, but has not said where it is:   ready
+//   joined     has joined, but does not make the mesh:                ready
+//   attached   has the memory of the host, but no hold on its life:   ready
+//
+// A failure, of any task, is: <code> <lost rank> <time> <text>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -23,6 +33,7 @@
 #include "net/secret.h"
 #include "net/store.h"
 #include "transport/fabric.h"
+#include "transport/shm/arena.h"
 
 namespace hvd {
 namespace {
@@ -91,9 +102,24 @@ Status stream(Transport& net) {
 Status wait(Transport& net) {
   std::byte byte{};
   say("ready");
-  const Status outcome = net.recv((net.rank() + 1) % net.size(), {&byte, 1}, limit());
-  say("{} {} {} {}", to_string(outcome.code()), outcome.lost_rank(), now_us(), outcome.message());
-  return Status::ok();
+  return net.recv((net.rank() + 1) % net.size(), {&byte, 1}, limit());
+}
+
+Status wait_heavily(Transport& net) {
+  const std::vector<std::byte> memory(size_t{1} << 30, std::byte{1});
+  return wait(net);
+}
+
+Status meet(Transport& net) {
+  if (net.arena() == nullptr) return precondition("no arena");
+  const uint64_t turn = net.arena()->begin_turns(1);
+  say("ready");
+  return net.arena()->wait_all(Mark::kFilled, turn, limit());
+}
+
+[[noreturn]] void stay() {
+  say("ready");
+  while (true) ::pause();
 }
 
 Result<Secret> job_secret() {
@@ -123,13 +149,24 @@ Status run_rank(const std::vector<std::string>& args) {
   options.interfaces = {args[5]};
   HVD_TRY_ASSIGN(const Secret secret, job_secret());
   HVD_TRY_ASSIGN(const auto store, StoreClient::connect(args[6], secret, /*tls=*/false, deadline));
+  if (args[1] == "absent") {
+    HVD_TRY(store->enter_group(options.round, options.rank));
+    stay();
+  }
   HVD_TRY_ASSIGN(const auto fabric, Fabric::join(options, secret, store.get(), deadline));
+  if (args[1] == "joined") stay();
+  if (args[1] == "attached") {
+    HVD_TRY(store->set(fmt::format("{}/shm/0/0/{}", options.round, options.rank), "ok "));
+    stay();
+  }
   std::vector<int> all(options.size);
   std::iota(all.begin(), all.end(), 0);
   HVD_TRY_ASSIGN(const auto net, fabric->make_mesh(0, all, deadline));
   if (args[1] == "exchange") return exchange(*net);
   if (args[1] == "stream") return stream(*net);
   if (args[1] == "wait") return wait(*net);
+  if (args[1] == "heavy") return wait_heavily(*net);
+  if (args[1] == "meet") return meet(*net);
   if (args[1] != "leave") return invalid_argument("no such task: " + args[1]);
   say("ok {}", now_us());
   return Status::ok();
@@ -147,6 +184,7 @@ int main(int argc, char** argv) {
   }
   const hvd::Status outcome = store ? hvd::serve_store(args[2]) : hvd::run_rank(args);
   if (outcome.is_ok()) return 0;
-  std::cout << "failed " << outcome.to_string() << std::endl;
+  hvd::say("{} {} {} {}", to_string(outcome.code()), outcome.lost_rank(), hvd::now_us(),
+           outcome.message());
   return 1;
 }
