@@ -6,6 +6,8 @@ tc; where namespaces are not permitted the tests say so and are skipped.
 
 import base64
 import contextlib
+import fcntl
+import os
 import pathlib
 import secrets
 import subprocess
@@ -29,15 +31,26 @@ def network(hosts: int):
         yield net
 
 
-def start_ranks(net: netns.Network, task: str, host_names: list[str]) -> list[subprocess.Popen]:
+# With pids of its own; its first process outlives the rank by three seconds.
+CONTAINER = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", '"$@"; sleep 3', "sh"]
+
+
+def start_ranks(
+    net: netns.Network, tasks: str | list[str], host_names: list[str], container: bool = False
+) -> list[subprocess.Popen]:
     """One rank per host; the store is on the first."""
+    if isinstance(tasks, str):
+        tasks = [tasks] * net.hosts
+    program = [*(CONTAINER if container else []), str(RANK)]
     env = {"HVD_RANK_SECRET": base64.b64encode(secrets.token_bytes(32)).decode()}
     store_at = f"{net.address(0)}:{STORE_PORT}"
     store = net.start(0, [str(RANK), "store", store_at], env)
     assert store.stdout.readline() == "ready\n"
     size = str(net.hosts)
     return [
-        net.start(host, [str(RANK), task, str(host), size, host_names[host], "wire", store_at], env)
+        net.start(
+            host, [*program, tasks[host], str(host), size, host_names[host], "wire", store_at], env
+        )
         for host in range(net.hosts)
     ]
 
@@ -69,10 +82,63 @@ def test_every_host_streams_to_its_neighbour_over_the_shaped_wire(hosts):
         assert [rank.wait(timeout=20) for rank in ranks] == [0] * hosts
 
 
-def test_containers_that_share_memory_but_no_network_work_together():
+def shared_files() -> set[str]:
+    return {name for name in os.listdir("/dev/shm") if name.startswith("horovod-")}
+
+
+def wait_until(condition, what: str) -> None:
+    until = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until, what
+        time.sleep(0.01)
+
+
+def is_unlocked(name: str) -> bool:
+    with open(f"/dev/shm/{name}", "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("container", [False, True])
+def test_hosts_that_share_memory_but_no_network_work_together_and_leave_nothing(container):
+    before = shared_files()
     with network(2) as net:
-        ranks = start_ranks(net, "exchange", ["same", "same"])
+        ranks = start_ranks(net, "wait", ["same", "same"], container)
+        assert [rank.stdout.readline() for rank in ranks] == ["ready\n"] * 2
+        assert shared_files() == before  # from now on there is nothing to leave
+    with network(2) as net:
+        ranks = start_ranks(net, "exchange", ["same", "same"], container)
         assert [rank.stdout.readline()[:3] for rank in ranks] == ["ok ", "ok "]
+        assert shared_files() == before
+
+
+def test_what_containers_leave_that_died_at_the_start_is_removed_by_the_next_job():
+    before = shared_files()
+    with network(2) as net:
+        ranks = start_ranks(net, ["wait", "joined"], ["same", "same"], container=True)
+        assert ranks[1].stdout.readline() == "ready\n"
+        wait_until(lambda: shared_files() - before, "the first rank makes no memory")
+    left = shared_files() - before
+    wait_until(lambda: all(map(is_unlocked, left)), "the ranks do not end")
+    with network(2) as net:
+        ranks = start_ranks(net, "exchange", ["same", "same"], container=True)
+        assert [rank.stdout.readline()[:3] for rank in ranks] == ["ok ", "ok "]
+        assert shared_files() == before
+
+
+def test_a_child_that_outlives_its_rank_does_not_hide_the_death():
+    # Without a common pid namespace only the connections tell.
+    with network(3) as net:
+        ranks = start_ranks(net, ["wait", "orphan", "wait"], names(3), container=True)
+        assert [rank.stdout.readline() for rank in ranks] == ["ready\n"] * 3
+        killed = int(ranks[1].stdout.readline().split()[1])
+        for rank in (ranks[0], ranks[2]):
+            code, lost, when, _ = rank.stdout.readline().split(" ", 3)
+            assert (code, int(lost)) == ("kPeerLost", 1)
+            assert int(when) - killed < 1_000_000, "known only when the child had ended"
 
 
 def seconds_until_known(victim: int) -> float:

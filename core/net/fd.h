@@ -1,19 +1,25 @@
 // Owns one file descriptor and closes it.
+//
+// A forked child closes them all. It would otherwise keep its parent's connections open, and the
+// peers of a parent that was killed would hear of it only when its last child has ended too.
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
+
+#include "base/fork_mark.h"
 
 namespace hvd {
 
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  explicit Fd(int fd) { reset(fd); }
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)), mark_(other.mark_) {}
   Fd& operator=(Fd&& other) noexcept {
-    reset(other.release());
+    if (this == &other) return *this;
+    reset();
+    fd_ = std::exchange(other.fd_, -1);
+    mark_ = other.mark_;
     return *this;
   }
   ~Fd() { reset(); }
@@ -21,16 +27,13 @@ class Fd {
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
   // Gives the descriptor away without closing it.
-  int release() { return std::exchange(fd_, -1); }
+  int release();
   // Closes the descriptor and takes `fd` instead.
-  void reset(int fd = -1) {
-    // A close that is interrupted has closed all the same on Linux: never repeat it.
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = fd;
-  }
+  void reset(int fd = -1);
 
  private:
   int fd_ = -1;
+  ForkMark mark_;
 };
 
 }  // namespace hvd

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/fork_mark.h"
 #include "base/function_ref.h"
 #include "base/status.h"
 #include "net/address.h"
@@ -54,6 +55,7 @@ class StoreServer {
 
   const Endpoint endpoint_;
   const std::unique_ptr<Loop> loop_;
+  const ForkMark mark_;
   std::thread thread_;
 };
 

@@ -166,6 +166,7 @@ StoreServer::~StoreServer() { stop(); }
 
 void StoreServer::stop() {
   if (!thread_.joinable()) return;
+  if (mark_.in_child()) return thread_.detach();  // it did not come with us
   loop_->stop();
   thread_.join();
 }

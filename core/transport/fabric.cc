@@ -144,7 +144,9 @@ class FabricLinks final : public LinkSource {
         inbox_(std::move(inbox)),
         open_(std::move(open)),
         on_close_(std::move(on_close)) {}
-  ~FabricLinks() override { on_close_(); }
+  ~FabricLinks() override {
+    if (!mark_.in_child()) on_close_();
+  }
 
   Result<std::unique_ptr<OutLink>> connect(int to, Deadline deadline) override {
     HVD_TRY_ASSIGN(AuthenticatedStream peer, open_(ranks_[to], deadline));
@@ -171,6 +173,7 @@ class FabricLinks final : public LinkSource {
   const std::shared_ptr<Inbox> inbox_;
   const Open open_;
   const std::function<void()> on_close_;
+  const ForkMark mark_;
 };
 
 }  // namespace
@@ -476,7 +479,10 @@ Fabric::Impl::~Impl() {
 }
 
 Fabric::Fabric(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Fabric::~Fabric() = default;
+Fabric::~Fabric() {
+  // In a child its thread is missing and its locks may be held by it: nothing of it can be ended.
+  if (mark_.in_child()) (void)impl_.release();
+}
 
 Result<std::unique_ptr<Fabric>> Fabric::join(const FabricOptions& options, const Secret& secret,
                                              StoreClient* store, Deadline deadline) {
@@ -498,7 +504,9 @@ Result<std::unique_ptr<Fabric>> Fabric::join(const FabricOptions& options, const
 int Fabric::rank() const { return impl_->rank(); }
 const Topology& Fabric::topology() const { return impl_->topology(); }
 Health& Fabric::health() { return impl_->health(); }
-void Fabric::leave() { impl_->leave(); }
+void Fabric::leave() {
+  if (!mark_.in_child()) impl_->leave();
+}
 std::vector<std::string> Fabric::listening_on() const { return impl_->listening_on(); }
 
 Result<std::unique_ptr<Transport>> Fabric::make_mesh(uint64_t communicator,

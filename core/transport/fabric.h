@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/fork_mark.h"
 #include "base/status.h"
 #include "net/secret.h"
 #include "net/store.h"
@@ -41,7 +42,8 @@ class Fabric {
   // when one of them ends meanwhile.
   static Result<std::unique_ptr<Fabric>> join(const FabricOptions& options, const Secret& secret,
                                               StoreClient* store, Deadline deadline);
-  // leave().
+  // leave(). The copies of a fabric and its meshes in a forked child are of no use there, and their
+  // end does no harm.
   ~Fabric();
 
   int rank() const;
@@ -68,7 +70,8 @@ class Fabric {
  private:
   class Impl;
   explicit Fabric(std::unique_ptr<Impl> impl);
-  const std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
+  const ForkMark mark_;
 };
 
 }  // namespace hvd

@@ -426,6 +426,15 @@ TEST_P(EarlyDeath, WhileOthersComeTogetherFailsThemAllAndNamesIt) {
   EXPECT_LT(job.kill(kVictim), 2s);
 }
 
+TEST(Fabric, AForkedChildThatEndsDoesNoHarmToItsParent) {
+  Processes job({{"fork", "a"}, {"fork", "a"}, {"fork", "b"}});
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto line = job[rank].line(soon());
+    EXPECT_THAT(line.is_ok() ? *line : line.status().message(), ::testing::StartsWith("ok "));
+    EXPECT_EQ(job[rank].wait(), 0);
+  }
+}
+
 std::set<std::string> files_in_shared_memory() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {

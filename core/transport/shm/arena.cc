@@ -80,7 +80,9 @@ Arena::Arena(Bytes memory, int rank, std::vector<int> names, LifelineKeeper& kee
   keeper_.hold(lifelines_[rank_]);
 }
 
-Arena::~Arena() { keeper_.release(lifelines_[rank_]); }
+Arena::~Arena() {
+  if (!mark_.in_child()) keeper_.release(lifelines_[rank_]);
+}
 
 Status Arena::open(Deadline deadline) {
   const size_t mine = kSlots * slot_bytes_;

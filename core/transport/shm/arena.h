@@ -25,6 +25,7 @@
 
 #include "base/bytes.h"
 #include "base/deadline.h"
+#include "base/fork_mark.h"
 #include "base/status.h"
 #include "transport/health.h"
 #include "transport/shm/segment.h"
@@ -140,6 +141,7 @@ class Arena {
   Status check_peer(int peer);
   Status fail(const Status& failure);
 
+  const ForkMark mark_;
   const int rank_;
   const std::vector<int> names_;
   const size_t slot_bytes_;

@@ -11,6 +11,9 @@
 //   wait       waits for a message that never comes:               ready, then a failure
 //   heavy      the same, with a gigabyte of memory to tear down:   ready, then a failure
 //   meet       waits for all ranks of the host in the arena:       ready, then a failure
+//   fork       exchanges after a forked child has ended:           ok <time>
+//   orphan     waits, having forked a child that stays; kills
+//              itself after 100 ms:                                ready, then killed <time>
 //   leave      joins and leaves:                                   ok <time>
 //
 // These stop for good half-way through coming together, to be killed there:
@@ -21,13 +24,16 @@
 //
 // A failure, of any task, is: <code> <lost rank> <time> <text>
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "net/secret.h"
@@ -117,6 +123,28 @@ Status meet(Transport& net) {
   return net.arena()->wait_all(Mark::kFilled, turn, limit());
 }
 
+Status exchange_after_child(Transport& net) {
+  const pid_t child = ::fork();
+  if (child == 0) return Status::ok();  // and so through every destructor
+  int status = -1;
+  if (::waitpid(child, &status, 0) != child || status != 0) {
+    return internal_error("the child did not end well");
+  }
+  return exchange(net);
+}
+
+[[noreturn]] void orphan() {
+  if (::fork() == 0) {
+    ::close(STDOUT_FILENO);
+    while (true) ::pause();
+  }
+  say("ready");
+  std::this_thread::sleep_for(100ms);
+  say("killed {}", now_us());
+  (void)::raise(SIGKILL);
+  std::abort();
+}
+
 [[noreturn]] void stay() {
   say("ready");
   while (true) ::pause();
@@ -165,6 +193,8 @@ Status run_rank(const std::vector<std::string>& args) {
   if (args[1] == "exchange") return exchange(*net);
   if (args[1] == "stream") return stream(*net);
   if (args[1] == "wait") return wait(*net);
+  if (args[1] == "fork") return exchange_after_child(*net);
+  if (args[1] == "orphan") orphan();
   if (args[1] == "heavy") return wait_heavily(*net);
   if (args[1] == "meet") return meet(*net);
   if (args[1] != "leave") return invalid_argument("no such task: " + args[1]);

@@ -1,0 +1,18 @@
+#include "base/fork_mark.h"
+
+#include <pthread.h>
+
+namespace hvd {
+namespace {
+
+std::atomic<uint32_t> count{0};
+const int installed = pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1); });
+
+}  // namespace
+
+std::atomic<uint32_t>& ForkMark::forks() {
+  (void)installed;
+  return count;
+}
+
+}  // namespace hvd

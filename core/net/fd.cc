@@ -1,0 +1,65 @@
+#include "net/fd.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+
+namespace hvd {
+namespace {
+
+// A bit for each descriptor that an Fd owns: a child after fork may take no lock and allocate
+// nothing. Descriptors above the last bit, which few systems allow, stay open in children.
+constexpr int kBits = 64;
+std::array<std::atomic<uint64_t>, (1 << 20) / kBits> owned;
+std::atomic<size_t> words_used{0};
+
+void mark(int fd, bool is_owned) {
+  const auto word = static_cast<size_t>(fd / kBits);
+  if (word >= owned.size()) return;
+  const uint64_t bit = uint64_t{1} << (fd % kBits);
+  if (!is_owned) {
+    owned[word].fetch_and(~bit, std::memory_order_relaxed);
+    return;
+  }
+  owned[word].fetch_or(bit, std::memory_order_relaxed);
+  size_t used = words_used.load(std::memory_order_relaxed);
+  while (used <= word && !words_used.compare_exchange_weak(used, word + 1)) {
+  }
+}
+
+void close_all() {
+  for (size_t word = 0; word < words_used.load(); ++word) {
+    for (uint64_t bits = owned[word].exchange(0); bits != 0; bits &= bits - 1) {
+      ::close(static_cast<int>(word) * kBits + std::countr_zero(bits));
+    }
+  }
+}
+
+const int installed = pthread_atfork(nullptr, nullptr, close_all);
+
+}  // namespace
+
+int Fd::release() {
+  (void)installed;
+  if (fd_ >= 0 && !mark_.in_child()) mark(fd_, false);
+  return std::exchange(fd_, -1);
+}
+
+void Fd::reset(int fd) {
+  // In a child the number may have been given to somebody else since close_all(). A close that is
+  // interrupted has closed all the same on Linux: never repeat it.
+  if (fd_ >= 0 && !mark_.in_child()) {
+    mark(fd_, false);
+    ::close(fd_);
+  }
+  fd_ = fd;
+  mark_ = ForkMark();
+  if (fd >= 0) mark(fd, true);
+}
+
+}  // namespace hvd
