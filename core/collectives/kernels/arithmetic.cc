@@ -78,7 +78,8 @@ void map_floats(const Op& op, std::byte* out_bytes, const std::byte* a_bytes,
 template <typename T>
 HWY_INLINE T truncate(double value) {
   constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
-  constexpr double kAbove = 2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+  constexpr T kHalf = std::numeric_limits<T>::max() / 2 + 1;
+  constexpr double kAbove = 2.0 * static_cast<double>(kHalf);
   if (!(value > kLow)) return value == value ? std::numeric_limits<T>::min() : T{0};
   if (value >= kAbove) return std::numeric_limits<T>::max();
   return static_cast<T>(value);
