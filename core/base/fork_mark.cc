@@ -6,7 +6,7 @@ namespace hvd {
 namespace {
 
 std::atomic<uint32_t> count{0};
-const int installed = pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1); });
+const int kInstalled = pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1); });
 
 }  // namespace
 

@@ -40,7 +40,7 @@ void close_all() {
   }
 }
 
-const int installed = pthread_atfork(nullptr, nullptr, close_all);
+const int kInstalled = pthread_atfork(nullptr, nullptr, close_all);
 
 }  // namespace
 
