@@ -11,7 +11,7 @@ const int kInstalled = pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1);
 }  // namespace
 
 std::atomic<uint32_t>& ForkMark::forks() {
-  (void)installed;
+  (void)kInstalled;
   return count;
 }
 

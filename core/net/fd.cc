@@ -45,7 +45,7 @@ const int kInstalled = pthread_atfork(nullptr, nullptr, close_all);
 }  // namespace
 
 int Fd::release() {
-  (void)installed;
+  (void)kInstalled;
   if (fd_ >= 0 && !mark_.in_child()) mark(fd_, false);
   return std::exchange(fd_, -1);
 }
