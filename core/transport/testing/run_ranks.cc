@@ -21,15 +21,9 @@ namespace {
 // wait for the others.
 using Connect = std::function<Result<std::unique_ptr<Transport>>(int rank)>;
 
-Connect inproc_world(Topology topology) {
-  auto hub = std::make_shared<InprocHub>(std::move(topology));
+Connect inproc_world(const std::vector<int>& host_of) {
+  auto hub = std::make_shared<InprocHub>(Topology(host_of));
   return [hub](int rank) -> Result<std::unique_ptr<Transport>> { return hub->transport(rank); };
-}
-
-Connect inproc(int n) {
-  std::vector<int> host_of;
-  for (int rank = 0; rank < n; ++rank) host_of.push_back(rank);
-  return inproc_world(Topology(host_of));
 }
 
 // Ranks are dealt out unevenly and not in order of their host: 0 1 1 0 2 0 1 1 0 2 …
@@ -39,8 +33,6 @@ std::vector<int> uneven_hosts(int n) {
   for (int rank = 0; rank < n; ++rank) host_of.push_back(kDeal[rank % 5]);
   return host_of;
 }
-
-Connect inproc_hosts(int n) { return inproc_world(Topology(uneven_hosts(n))); }
 
 // A job over the loopback interface, with its own store. Hosts differ by name alone.
 struct FabricWorld {
@@ -78,27 +70,27 @@ Connect fabric_world(const std::vector<int>& host_of) {
   };
 }
 
-Connect tcp(int n) {
+std::vector<int> own_hosts(int n) {
   std::vector<int> host_of(n);
   std::iota(host_of.begin(), host_of.end(), 0);
-  return fabric_world(host_of);
+  return host_of;
 }
 
-Connect shm(int n) { return fabric_world(std::vector<int>(n, 0)); }
-
-Connect mesh(int n) { return fabric_world(uneven_hosts(n)); }
+std::vector<int> one_host(int n) { return std::vector<int>(n, 0); }
 
 struct Kind {
   TransportKind kind;
   const char* name;
-  Connect (*make_world)(int n);
+  std::vector<int> (*host_of)(int n);
+  bool has_memory;
+  Connect (*make_world)(const std::vector<int>& host_of);
 };
 constexpr Kind kKinds[] = {
-    {TransportKind::kInproc, "Inproc", inproc},
-    {TransportKind::kInprocHosts, "InprocHosts", inproc_hosts},
-    {TransportKind::kTcp, "Tcp", tcp},
-    {TransportKind::kShm, "Shm", shm},
-    {TransportKind::kMesh, "Mesh", mesh},
+    {TransportKind::kInproc, "Inproc", own_hosts, false, inproc_world},
+    {TransportKind::kInprocHosts, "InprocHosts", uneven_hosts, false, inproc_world},
+    {TransportKind::kTcp, "Tcp", own_hosts, true, fabric_world},
+    {TransportKind::kShm, "Shm", one_host, true, fabric_world},
+    {TransportKind::kMesh, "Mesh", uneven_hosts, true, fabric_world},
 };
 
 const Kind& find(TransportKind kind) {
@@ -146,16 +138,24 @@ const std::vector<TransportKind>& all_transport_kinds() {
 
 std::string to_string(TransportKind kind) { return find(kind).name; }
 
+Topology topology_of(TransportKind kind, int n) { return Topology(find(kind).host_of(n)); }
+
+bool hosts_share_memory(TransportKind kind, int n) {
+  return find(kind).has_memory && topology_of(kind, n).largest_host() > 1;
+}
+
 std::vector<Status> outcomes_of_ranks(TransportKind kind, int n,
                                       const std::function<Status(Transport&)>& body) {
-  const Connect connect = find(kind).make_world(n);
+  const Kind& known = find(kind);
+  const Connect connect = known.make_world(known.host_of(n));
   std::vector<std::unique_ptr<Transport>> ranks(n);
   return run(connect, ranks, body);
 }
 
 FaultyRun run_ranks_with_faults(TransportKind kind, int n, const std::vector<Fault>& plan,
                                 const std::function<Status(Transport&)>& body) {
-  const Connect connect = find(kind).make_world(n);
+  const Kind& known = find(kind);
+  const Connect connect = known.make_world(known.host_of(n));
   std::vector<FaultyTransport*> faulty(n);
   std::vector<std::unique_ptr<Transport>> ranks(n);
   const Connect connect_faulty = [&](int rank) -> Result<std::unique_ptr<Transport>> {

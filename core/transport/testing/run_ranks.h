@@ -26,6 +26,10 @@ const std::vector<TransportKind>& all_transport_kinds();
 // "Inproc" for kInproc, fit for the name of a test.
 std::string to_string(TransportKind kind);
 
+// Where the ranks of such a world are, and whether those of one host share memory.
+Topology topology_of(TransportKind kind, int n);
+bool hosts_share_memory(TransportKind kind, int n);
+
 // Calls `body` for each rank on a thread of its own and returns what each returned, by rank. All
 // transports live until the last body has returned. A rank that fails aborts the others.
 std::vector<Status> outcomes_of_ranks(TransportKind kind, int n,
