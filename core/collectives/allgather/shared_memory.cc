@@ -21,14 +21,15 @@ Status shared_memory_allgather(Arena& arena, ConstBytes mine, Bytes out,
   };
   const auto fill = [&](size_t index) -> Status {
     HVD_TRY(arena.claim(first_turn + index, deadline));
-    copy_bytes(arena.slot(me, first_turn + index), mine.data() + index * chunk_bytes,
-               piece_size(me, index));
+    if (const size_t bytes = piece_size(me, index); bytes > 0) {
+      copy_bytes(arena.slot(me, first_turn + index), mine.data() + index * chunk_bytes, bytes);
+    }
     arena.raise(Mark::kFilled, first_turn + index);
     return Status::ok();
   };
 
   const size_t my_begin = std::accumulate(bytes_of.begin(), bytes_of.begin() + me, size_t{0});
-  if (out.data() + my_begin != mine.data()) {
+  if (!mine.empty() && out.data() + my_begin != mine.data()) {
     std::memmove(out.data() + my_begin, mine.data(), mine.size());
   }
   if (turns > 0) HVD_TRY(fill(0));

@@ -48,10 +48,10 @@ Status shared_memory_alltoall(Arena& arena, ConstBytes in, std::span<const size_
   const auto fill = [&](size_t index) -> Status {
     HVD_TRY(arena.claim(first_turn + index, deadline));
     for (int peer = 0; peer < arena.size(); ++peer) {
-      if (peer == me) continue;
+      const size_t bytes = piece_size(send_bytes[peer], index);
+      if (peer == me || bytes == 0) continue;
       copy_bytes(arena.slot(me, first_turn + index) + peer * piece_bytes,
-                 in.data() + send_begin[peer] + index * piece_bytes,
-                 piece_size(send_bytes[peer], index));
+                 in.data() + send_begin[peer] + index * piece_bytes, bytes);
     }
     arena.raise(Mark::kFilled, first_turn + index);
     return Status::ok();

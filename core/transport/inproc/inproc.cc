@@ -25,7 +25,7 @@ Status InprocChannel::push(ConstBytes out) {
   MutexLock lock(mutex_);
   HVD_TRY(closed_);
   if (out.empty()) return Status::ok();
-  pending_.push_back(out);
+  pending_.push_back({std::vector<std::byte>(out.begin(), out.end()), 0});
   available_ += out.size();
   changed_.notify_all();
   return Status::ok();
@@ -41,12 +41,12 @@ Result<size_t> InprocChannel::take(Bytes in, size_t least, size_t unit, Deadline
   HVD_TRY(closed_);
   const size_t size = round_down(std::min(in.size(), available_), unit);
   for (size_t done = 0; done < size;) {
-    ConstBytes& front = pending_.front();
-    const size_t step = std::min(front.size(), size - done);
-    std::memcpy(in.data() + done, front.data(), step);
+    Message& front = pending_.front();
+    const size_t step = std::min(front.bytes.size() - front.taken, size - done);
+    std::memcpy(in.data() + done, front.bytes.data() + front.taken, step);
     done += step;
-    front = front.subspan(step);
-    if (front.empty()) pending_.pop_front();
+    front.taken += step;
+    if (front.taken == front.bytes.size()) pending_.pop_front();
   }
   available_ -= size;
   changed_.notify_all();

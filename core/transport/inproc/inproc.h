@@ -1,7 +1,5 @@
 // Ranks as threads of one process: how every algorithm is tested without a launcher, and with
-// faults. Sends borrow the caller's memory until the receiver has taken it, so that an algorithm
-// which overwrites a buffer too early fails here (and is named by the thread sanitizer) instead of
-// only on a slow network.
+// faults. Sends copy: a rank that fails frees its buffers at once, whoever still reads.
 #pragma once
 
 #include <deque>
@@ -26,13 +24,17 @@ class InprocChannel {
   // Waits until the receiver has taken everything; fails if close() came before.
   Status drain(Deadline deadline) HVD_EXCLUDES(mutex_);
 
-  // Ends every wait; on return no borrowed memory is read any more. The first reason is kept.
+  // Ends every wait. The first reason is kept.
   void close(const Status& reason) HVD_EXCLUDES(mutex_);
 
  private:
   Mutex mutex_;
   CondVar changed_;
-  std::deque<ConstBytes> pending_ HVD_GUARDED_BY(mutex_);
+  struct Message {
+    std::vector<std::byte> bytes;
+    size_t taken;
+  };
+  std::deque<Message> pending_ HVD_GUARDED_BY(mutex_);
   size_t available_ HVD_GUARDED_BY(mutex_) = 0;  // bytes in pending_
   Status closed_ HVD_GUARDED_BY(mutex_);
   bool undelivered_ HVD_GUARDED_BY(mutex_) = false;  // close() dropped bytes
@@ -55,8 +57,7 @@ class InprocHub {
   friend class InprocTransport;
 
   InprocChannel& channel(int from, int to) { return *channels_[from * size() + to]; }
-  // Ok, or why the communicator ended on `rank`; then no channel borrows memory any more, so that
-  // the caller may free what it was sending.
+  // Ok, or why the communicator ended on `rank`; then all channels are closed.
   Status status(int rank) HVD_EXCLUDES(ending_);
   // Ends the communicator with `here` on `rank` and `elsewhere` on the others, unless it has
   // ended already; returns why it ended on `rank`.
