@@ -51,8 +51,10 @@ TEST(Deterministic, BothDoublingAlgorithmsGiveTheSameBitsOnEveryRank) {
         const auto doubling = results(AllreduceAlgorithm::kRecursiveDoubling, n, dtype, op, inputs);
         const auto halving = results(AllreduceAlgorithm::kHalvingDoubling, n, dtype, op, inputs);
         for (int rank = 0; rank < n; ++rank) {
-          EXPECT_TRUE(doubling[rank] == doubling[0]) << to_string(dtype) << " rank " << rank;
-          EXPECT_TRUE(halving[rank] == doubling[0]) << to_string(dtype) << " rank " << rank;
+          EXPECT_TRUE(testing::same(dtype, doubling[rank], doubling[0]))
+              << to_string(dtype) << " rank " << rank;
+          EXPECT_TRUE(testing::same(dtype, halving[rank], doubling[0]))
+              << to_string(dtype) << " rank " << rank;
         }
       }
     }
