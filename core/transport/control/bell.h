@@ -1,0 +1,49 @@
+// What the engine of one rank sleeps on: one futex word, in memory that everybody can address who
+// may have news for it: its own threads, and the ranks of its host.
+//
+// One thread at a time runs an engine; another may be asleep in reserve. Who has news writes it
+// first and rings then. Ringing costs one look at the word unless somebody has to be woken, because
+// the word says who listens and for what:
+//
+//   listener: listen(for what) → look for news once more → sleep(), or stop_listening()
+//   others:   write news → ring(how urgent)
+//
+// Both sides put a full fence between their write and their look, so that either the listener sees
+// the news or the ringer sees the listener.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace hvd {
+
+enum class Urgency {
+  kUsual,   // of use only to an engine that waits for something
+  kUrgent,  // even an idle engine has to hear of it
+};
+
+class Bell {
+ public:
+  // Who is woken, and by what.
+  enum class Listener : uint32_t {
+    kNobody = 0,      // somebody runs the engine and looks by itself
+    kIdleKeeper = 1,  // the engine's own thread, with nothing to do: by what is urgent
+    kKeeper = 2,      // the engine's own thread: by anything
+    kHelper = 3,      // a thread that waits for a result: by anything
+  };
+
+  // Safe from any thread and any process that shares the memory.
+  void ring(Urgency urgency);
+
+  void listen(Listener listener);
+  void stop_listening() { listen(Listener::kNobody); }
+  // Sleeps until the bell rings for `listener`, which is who listens now or did before somebody
+  // else did, or for `at_most`. May return early. Afterwards nobody listens if it rang.
+  void sleep(Listener listener, std::chrono::microseconds at_most);
+
+ private:
+  std::atomic<uint32_t> word_{0};
+};
+
+}  // namespace hvd

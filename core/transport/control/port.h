@@ -1,0 +1,52 @@
+// The control plane of one communicator: small messages along a tree of its ranks, beside and
+// independent of the tensors that travel over its Transport.
+//
+// Within a host messages go through rings in shared memory, between hosts over connections whose
+// messages are authenticated one by one. Nothing here waits, except the bell.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/function_ref.h"
+#include "base/status.h"
+#include "transport/control/bell.h"
+#include "transport/control/tree.h"
+
+namespace hvd {
+
+// One caller at a time, but for bell().ring(). A failure is final.
+class ControlPort {
+ public:
+  virtual ~ControlPort() = default;
+  ControlPort(const ControlPort&) = delete;
+  ControlPort& operator=(const ControlPort&) = delete;
+
+  // Ranks are those of the communicator.
+  const ControlTree& tree() const { return tree_; }
+
+  // Sends to the parent or a child and rings there. Copies; what does not fit now goes out with
+  // later calls of send and receive. Between two ranks messages stay in order.
+  virtual Status send(int to, ConstBytes message, Urgency urgency) = 0;
+
+  // Hands over every message that has arrived, and returns how many. `take` may send.
+  using Take = FunctionRef<Status(int from, ConstBytes message)>;
+  virtual Result<int> receive(Take take) = 0;
+
+  // Ok, or why the job has failed: looks at the other ranks of the host and at whatever else would
+  // be missed by somebody who sleeps. Call it after every few milliseconds of waiting.
+  virtual Status check() = 0;
+
+  // To be called between bell().listen() and the last look for news: from now on arrivals from
+  // other hosts ring too.
+  virtual void arm() {}
+
+  // What rings when messages have come, and when the job has failed.
+  virtual Bell& bell() = 0;
+
+ protected:
+  explicit ControlPort(ControlTree tree) : tree_(std::move(tree)) {}
+
+ private:
+  const ControlTree tree_;
+};
+
+}  // namespace hvd
