@@ -1,0 +1,505 @@
+#include "engine/negotiator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "engine/messages.h"
+#include "transport/control/tree.h"
+
+namespace hvd {
+
+// What the ranks of one or more parties ask for under one name.
+struct Negotiator::Merged {
+  Request request;
+  int rank = 0;  // one of those who asked for just that, a rank of the set
+  struct FirstDimension {
+    int rank;
+    int64_t rows;
+  };
+  std::vector<FirstDimension> first_dimensions;  // of an allgather: of all ranks of the parties
+  Status conflict;                               // they do not agree
+};
+
+// A tensor that some of the parties have.
+struct PendingTensor {
+  Negotiator::Parties arrived = 0;
+  bool complete = false;  // everybody here has it, and it has been put among complete_
+  uint32_t group = 0;
+  ResponseCache::Entry* cached = nullptr;      // whose number all arrivals so far have used
+  std::unique_ptr<Negotiator::Merged> merged;  // once one of them has not
+};
+
+void DeletePendingTensor::operator()(PendingTensor* pending) const { delete pending; }
+
+namespace {
+
+constexpr bool may_run_with_joined(RequestType type) {
+  return type == RequestType::kAllreduce || type == RequestType::kAdasum;
+}
+
+constexpr bool may_be_remembered(RequestType type) {
+  return type != RequestType::kAddProcessSet && type != RequestType::kRemoveProcessSet;
+}
+
+void collect_below(int rank, const Topology& topology, std::vector<int>& below) {
+  below.push_back(rank);
+  for (const int child : ControlTree::of(rank, topology).children) {
+    collect_below(child, topology, below);
+  }
+}
+
+}  // namespace
+
+NegotiatorOptions NegotiatorOptions::in_tree(int rank, const Topology& topology) {
+  NegotiatorOptions options;
+  const ControlTree tree = ControlTree::of(rank, topology);
+  options.rank = rank;
+  options.parent = tree.parent;
+  for (const int child : tree.children) {
+    options.children.push_back({child, {}});
+    collect_below(child, topology, options.children.back().below);
+  }
+  for (int each = 0; each < topology.size(); ++each) options.job_ranks.push_back(each);
+  return options;
+}
+
+Negotiator::Negotiator(NegotiatorOptions options)
+    : options_(std::move(options)),
+      size_(static_cast<int>(options_.job_ranks.size())),
+      self_(static_cast<int>(options_.children.size())),
+      everybody_((Parties{2} << self_) - 1),
+      party_of_(size_, -1),
+      cache_(options_.cache_capacity),
+      joined_(size_, false),
+      joined_below_(self_ + 1, 0),
+      plans_seen_by_(self_, 0) {
+  HVD_CHECK(self_ < 31);
+  party_of_[options_.rank] = self_;
+  for (int party = 0; party < self_; ++party) {
+    for (const int rank : options_.children[party].below) party_of_[rank] = party;
+  }
+}
+
+Negotiator::~Negotiator() = default;
+
+// Arrivals ---------------------------------------------------------------------------------------
+
+void Negotiator::submit(const Request& request, uint32_t group) {
+  ResponseCache::Entry* cached = cache_.find(request.name);
+  if (cached != nullptr && ResponseCache::answers(*cached->response, request, options_.rank)) {
+    cached->pending->group = group;
+    return arrive(self_, *cached);
+  }
+  pending_of(request.name).group = group;
+  Merged merged{request, options_.rank, {}, Status::ok()};
+  if (request.type == RequestType::kAllgather && !request.shape.empty()) {
+    merged.first_dimensions.push_back({options_.rank, request.shape.front()});
+  }
+  arrive(self_, std::move(merged));
+}
+
+void Negotiator::arrive(int party, ResponseCache::Entry& cached) {
+  PendingTensor& pending = *cached.pending;
+  if (pending.merged != nullptr) merge(pending, merged_from(*cached.response, party));
+  note_arrival(party, pending, cached.response->request);
+}
+
+void Negotiator::arrive(int party, Merged merged) {
+  PendingTensor& pending = pending_of(merged.request.name);
+  if (pending.merged == nullptr && pending.arrived != 0) {
+    spell_out(pending, *pending.cached->response);
+  }
+  merge(pending, std::move(merged));
+  note_arrival(party, pending, pending.merged->request);
+}
+
+void Negotiator::note_arrival(int party, PendingTensor& pending, const Request& request) {
+  pending.arrived |= Parties{1} << party;
+  if (observer_ != nullptr) {
+    observer_->on_ready(
+        request, party == self_ ? std::vector<int>{options_.rank} : options_.children[party].below);
+  }
+  complete_if_all_have(pending);
+}
+
+PendingTensor& Negotiator::pending_of(const std::string& name) {
+  if (ResponseCache::Entry* cached = cache_.find(name)) return *cached->pending;
+  PendingPtr& pending = pending_[name];
+  if (pending == nullptr) pending.reset(new PendingTensor);
+  return *pending;
+}
+
+void Negotiator::merge(PendingTensor& pending, Merged merged) const {
+  if (pending.merged == nullptr) {
+    pending.merged = std::make_unique<Merged>(std::move(merged));
+    return;
+  }
+  Merged& known = *pending.merged;
+  if (known.conflict.is_ok()) {
+    known.conflict = merged.conflict.is_ok()
+                         ? compare(known.request, options_.job_ranks[known.rank], merged.request,
+                                   options_.job_ranks[merged.rank])
+                         : merged.conflict;
+  }
+  known.first_dimensions.insert(known.first_dimensions.end(), merged.first_dimensions.begin(),
+                                merged.first_dimensions.end());
+}
+
+void Negotiator::spell_out(PendingTensor& pending, const Response& cached) const {
+  for (int party = 0; party <= self_; ++party) {
+    if ((pending.arrived >> party & 1) != 0) merge(pending, merged_from(cached, party));
+  }
+}
+
+Negotiator::Merged Negotiator::merged_from(const Response& cached, int party) const {
+  const int rank = party == self_ ? options_.rank : options_.children[party].rank;
+  Merged merged{cached.request, rank, {}, Status::ok()};
+  if (cached.request.type == RequestType::kAllgather) {
+    const auto add = [&](int each) {
+      merged.first_dimensions.push_back({each, cached.first_dimensions[each]});
+    };
+    if (party == self_) {
+      add(rank);
+    } else {
+      for (const int each : options_.children[party].below) add(each);
+    }
+    merged.request.shape.front() = cached.first_dimensions[rank];
+  }
+  return merged;
+}
+
+void Negotiator::complete_if_all_have(PendingTensor& pending) {
+  const Parties needed = everybody_ & ~joined_parties_;
+  if (pending.complete || pending.arrived == 0 || (pending.arrived & needed) != needed) return;
+  pending.complete = true;
+  complete_.push_back(&pending);
+  has_news_ = true;
+}
+
+// Join and shutdown ------------------------------------------------------------------------------
+
+void Negotiator::join() { mark_joined(options_.rank); }
+
+void Negotiator::mark_joined(int rank) {
+  if (joined_[rank]) return;
+  joined_[rank] = true;
+  ++joined_count_;
+  last_joined_ = rank;
+  joins_to_tell_.push_back(rank);
+  if (joined_count_ == size_) has_news_ = true;
+  const int party = party_of_[rank];
+  const size_t ranks = party == self_ ? 1 : options_.children[party].below.size();
+  if (++joined_below_[party] < ranks) return;
+  joined_parties_ |= Parties{1} << party;
+  cache_.for_each([this](ResponseCache::Entry& entry) { complete_if_all_have(*entry.pending); });
+  for (auto& [name, pending] : pending_) complete_if_all_have(*pending);
+}
+
+void Negotiator::unjoin_all() {
+  joined_.assign(size_, false);
+  joined_count_ = 0;
+  joined_below_.assign(self_ + 1, 0);
+  joined_parties_ = 0;
+}
+
+void Negotiator::request_shutdown(const Status& reason) {
+  if (!shutdown_.is_ok()) return;
+  shutdown_ = reason;
+  shutdown_to_tell_ = true;
+  has_news_ = true;
+}
+
+// Messages ---------------------------------------------------------------------------------------
+
+Status Negotiator::receive(int from, ConstBytes message) {
+  HVD_TRY_ASSIGN(const MessageKind kind, kind_of(message));
+  if (kind == MessageKind::kPlan && from == options_.parent) return receive_plan(message);
+  const int party = party_of_[from];
+  if (kind != MessageKind::kAnnouncement || party < 0 || party == self_) {
+    return internal_error(fmt::format("rank {} sent what is not its to send", from));
+  }
+  Decoder in(message.subspan(1));
+  return receive_announcement(party, in);
+}
+
+Status Negotiator::receive_announcement(int party, Decoder& in) {
+  std::vector<ResponseId> ids;
+  uint32_t spelled = 0;
+  HVD_TRY(in.get(plans_seen_by_[party]));
+  HVD_TRY(decode_ids(in, ids));
+  for (const ResponseId id : ids) HVD_TRY(arrive_by_number(party, id));
+  HVD_TRY(in.get(spelled));
+  for (uint32_t i = 0; i < spelled; ++i) {
+    Merged merged;
+    HVD_TRY(decode(in, merged.request));
+    HVD_TRY(in.get(merged.rank));
+    std::vector<int32_t> ranks;
+    std::vector<int64_t> rows;
+    HVD_TRY(in.get(ranks));
+    HVD_TRY(in.get(rows));
+    HVD_TRY(decode(in, merged.conflict));
+    const auto is_below = [&](int rank) {
+      return rank >= 0 && rank < size_ && party_of_[rank] == party;
+    };
+    if (!is_below(merged.rank) || ranks.size() != rows.size() ||
+        !std::all_of(ranks.begin(), ranks.end(), is_below)) {
+      return invalid_argument("malformed message: ranks of a request");
+    }
+    for (size_t j = 0; j < ranks.size(); ++j) {
+      merged.first_dimensions.push_back({ranks[j], rows[j]});
+    }
+    arrive(party, std::move(merged));
+  }
+  std::vector<int32_t> joined;
+  HVD_TRY(in.get(joined));
+  for (const int rank : joined) {
+    if (rank < 0 || rank >= size_ || party_of_[rank] != party) {
+      return invalid_argument("malformed message: ranks that joined");
+    }
+    mark_joined(rank);
+  }
+  Status shutdown;
+  HVD_TRY(decode(in, shutdown));
+  if (!shutdown.is_ok()) request_shutdown(shutdown);
+  HVD_TRY(in.finish());
+  forget_retired();
+  return Status::ok();
+}
+
+Status Negotiator::arrive_by_number(int party, ResponseId id) {
+  if (ResponseCache::Entry* cached = cache_.find(id)) {
+    arrive(party, *cached);
+    return Status::ok();
+  }
+  for (const Retired& retired : retired_) {
+    if (retired.id != id) continue;
+    arrive(party, merged_from(*retired.response, party));
+    return Status::ok();
+  }
+  return internal_error(fmt::format("unknown tensor number {}", id));
+}
+
+bool Negotiator::has_announcement() const {
+  return !complete_.empty() || !joins_to_tell_.empty() || shutdown_to_tell_;
+}
+
+ByteBuffer Negotiator::encode_announcement() {
+  std::vector<ResponseId> ids;
+  std::vector<const PendingTensor*> spelled;
+  for (const PendingTensor* pending : complete_) {
+    if (pending->merged == nullptr) {
+      ids.push_back(pending->cached->id);
+    } else {
+      spelled.push_back(pending);
+    }
+  }
+  complete_.clear();
+  std::sort(ids.begin(), ids.end());
+  Encoder out;
+  out.put(static_cast<uint8_t>(MessageKind::kAnnouncement)).put(plans_seen_);
+  encode_ids(ids, out);
+  out.put(static_cast<uint32_t>(spelled.size()));
+  for (const PendingTensor* pending : spelled) {
+    const Merged& merged = *pending->merged;
+    encode(merged.request, out);
+    std::vector<int32_t> ranks;
+    std::vector<int64_t> rows;
+    for (const auto& each : merged.first_dimensions) {
+      ranks.push_back(each.rank);
+      rows.push_back(each.rows);
+    }
+    out.put(merged.rank).put(ranks).put(rows);
+    encode(merged.conflict, out);
+  }
+  out.put(joins_to_tell_);
+  encode(shutdown_to_tell_ ? shutdown_ : Status::ok(), out);
+  return out.take();
+}
+
+Status Negotiator::flush(Send send) {
+  const Urgency urgency = std::exchange(urgent_, false) ? Urgency::kUrgent : Urgency::kUsual;
+  for (const ByteBuffer& plan : plans_to_tell_) {
+    for (const auto& child : options_.children) HVD_TRY(send(child.rank, plan, urgency));
+    messages_sent_ += options_.children.size();
+  }
+  plans_to_tell_.clear();
+  if (is_root() || !has_announcement()) return Status::ok();
+  const bool urgent = shutdown_to_tell_;
+  const ByteBuffer announcement = encode_announcement();
+  joins_to_tell_.clear();
+  shutdown_to_tell_ = false;
+  ++messages_sent_;
+  return send(options_.parent, announcement, urgent ? Urgency::kUrgent : Urgency::kUsual);
+}
+
+// Plans ------------------------------------------------------------------------------------------
+
+void Negotiator::decide() {
+  HVD_CHECK(can_decide());
+  has_news_ = false;
+  DecidedPlan decided;
+  decided.remember = joined_count_ == 0;
+  std::vector<PendingTensor*> cached;
+  std::vector<uint32_t> spelled_groups;
+  for (PendingTensor* pending : std::exchange(complete_, {})) {
+    if (pending->merged == nullptr &&
+        (joined_count_ == 0 || may_run_with_joined(pending->cached->response->request.type))) {
+      cached.push_back(pending);
+    } else {
+      decided.spelled.push_back(decide_one(*pending));
+      spelled_groups.push_back(pending->group);
+    }
+  }
+  std::sort(cached.begin(), cached.end(), [](const PendingTensor* a, const PendingTensor* b) {
+    return a->cached->id < b->cached->id;
+  });
+  for (const PendingTensor* pending : cached) {
+    decided.cached.push_back(pending->cached->id);
+    if (options_.groups_matter) decided.groups.push_back(pending->group);
+  }
+  if (options_.groups_matter) {
+    decided.groups.insert(decided.groups.end(), spelled_groups.begin(), spelled_groups.end());
+  }
+  if (joined_count_ == size_) decided.last_joined = last_joined_;
+  decided.tunables = std::exchange(tunables_, {});
+  decided.shutdown = std::exchange(shutdown_, Status::ok());
+  joins_to_tell_.clear();
+  shutdown_to_tell_ = false;
+  if (!decided.shutdown.is_ok()) urgent_ = true;
+  if (!options_.children.empty()) plans_to_tell_.push_back(encode(decided));
+  apply(decided);
+}
+
+// At the root everybody has spoken: what they asked for, or why it cannot be.
+Response Negotiator::decide_one(PendingTensor& pending) const {
+  Response response;
+  if (pending.merged == nullptr) {
+    response = *pending.cached->response;
+  } else {
+    response.request = pending.merged->request;
+    response.error = pending.merged->conflict;
+  }
+  const Request& request = response.request;
+  if (response.error.is_ok() && joined_count_ > 0 && !may_run_with_joined(request.type)) {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < size_; ++rank) {
+      if (joined_[rank]) ranks.push_back(options_.job_ranks[rank]);
+    }
+    response.error = precondition(
+        fmt::format("{} \"{}\" is not supported with Join: rank {} has joined and has no data to "
+                    "give; only reductions go on then",
+                    to_string(request.type), request.name, fmt::join(ranks, ", ")));
+  }
+  if (response.error.is_ok()) response.error = validate(request);
+  if (response.error.is_ok() && request.type == RequestType::kAllgather &&
+      pending.merged != nullptr) {
+    response.first_dimensions.assign(size_, 0);
+    for (const auto& each : pending.merged->first_dimensions) {
+      response.first_dimensions[each.rank] = each.rows;
+    }
+  }
+  return response;
+}
+
+Status Negotiator::receive_plan(ConstBytes message) {
+  HVD_TRY_ASSIGN(const DecidedPlan decided, decode_plan(message));
+  for (const ResponseId id : decided.cached) {
+    if (cache_.find(id) == nullptr) {
+      return internal_error(fmt::format("a plan names unknown tensor number {}", id));
+    }
+  }
+  for (const Response& response : decided.spelled) {
+    const bool gathers = response.request.type == RequestType::kAllgather;
+    if (gathers && response.error.is_ok() &&
+        (response.first_dimensions.size() != static_cast<size_t>(size_) ||
+         response.request.shape.empty())) {
+      return invalid_argument("malformed message: sizes of an allgather");
+    }
+  }
+  if (decided.last_joined >= size_) return invalid_argument("malformed message: last joined");
+  if (!decided.shutdown.is_ok()) urgent_ = true;
+  if (!options_.children.empty()) plans_to_tell_.emplace_back(message.begin(), message.end());
+  apply(decided);
+  return Status::ok();
+}
+
+void Negotiator::apply(const DecidedPlan& decided) {
+  Plan& plan = plans_.emplace_back();
+  ++plans_seen_;
+  plan.responses.reserve(decided.cached.size() + decided.spelled.size());
+  for (const ResponseId id : decided.cached) {
+    ResponseCache::Entry& entry = *cache_.find(id);
+    cache_.touch(id);
+    *entry.pending = PendingTensor{.cached = &entry};
+    plan.responses.push_back(entry.response);
+  }
+  // All of them first: the entry that makes room for one may be that of another.
+  for (const Response& response : decided.spelled) forget_arrivals(response.request.name);
+  std::vector<ResponseCache::Entry> evicted;
+  for (const Response& response : decided.spelled) {
+    auto shared = std::make_shared<const Response>(response);
+    if (decided.remember && response.error.is_ok() && may_be_remembered(response.request.type)) {
+      if (ResponseCache::Entry* entry = cache_.insert(shared, evicted)) {
+        entry->pending.reset(new PendingTensor{.cached = entry});
+      }
+    }
+    plan.responses.push_back(std::move(shared));
+  }
+  retire(evicted);
+  plan.groups = decided.groups;
+  plan.tunables = decided.tunables;
+  plan.shutdown = decided.shutdown;
+  if (decided.last_joined >= 0) {
+    plan.last_joined = decided.last_joined;
+    unjoin_all();
+  }
+}
+
+void Negotiator::forget_arrivals(const std::string& name) {
+  if (ResponseCache::Entry* entry = cache_.find(name)) {
+    *entry->pending = PendingTensor{.cached = entry};
+  } else {
+    pending_.erase(name);
+  }
+}
+
+// What used the numbers goes on under its name.
+void Negotiator::retire(std::vector<ResponseCache::Entry>& evicted) {
+  for (ResponseCache::Entry& entry : evicted) {
+    PendingTensor& pending = *entry.pending;
+    if (pending.arrived != 0) {
+      if (pending.merged == nullptr) spell_out(pending, *entry.response);
+      pending.cached = nullptr;
+      pending_[entry.response->request.name] = std::move(entry.pending);
+    }
+    if (!options_.children.empty()) retired_.push_back({plans_seen_, entry.id, entry.response});
+  }
+}
+
+void Negotiator::forget_retired() {
+  uint64_t seen_by_all = plans_seen_;
+  for (int party = 0; party < self_; ++party) {
+    // Ranks that have joined announce nothing, hence use no numbers.
+    if ((joined_parties_ >> party & 1) == 0)
+      seen_by_all = std::min(seen_by_all, plans_seen_by_[party]);
+  }
+  while (!retired_.empty() && retired_.front().at_plan <= seen_by_all) retired_.pop_front();
+}
+
+void Negotiator::set_cache_capacity(size_t capacity) {
+  std::vector<ResponseCache::Entry> evicted;
+  cache_.set_capacity(capacity, evicted);
+  retire(evicted);
+}
+
+bool Negotiator::next_plan(Plan& plan) {
+  if (plans_.empty()) return false;
+  plan = std::move(plans_.front());
+  plans_.pop_front();
+  return true;
+}
+
+}  // namespace hvd

@@ -1,0 +1,183 @@
+// Finds out which tensors every rank of a process set has, and decides what all of them do next.
+// A state machine without I/O: requests and messages in, messages and plans out.
+//
+// Ranks form a tree. Each tells its parent of a tensor once all ranks below it, and itself, have
+// it; so a decision costs every rank a few messages however many ranks there are. The root, which
+// is the coordinator, has heard of everything that is complete; it makes a Plan, which goes down
+// the tree and is carried out by all ranks in the same order.
+//
+// A name that was agreed on before travels as a number (ResponseCache). A message that uses a
+// number may cross a plan that gave the number up: therefore messages upwards say how many plans
+// their sender had seen, and a rank remembers numbers it gave up until all ranks below know.
+//
+// Requests of one name that do not match are found where they meet, and travel on as the error
+// that in the end every rank gets for this tensor. The engine goes on.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/function_ref.h"
+#include "base/status.h"
+#include "engine/plan.h"
+#include "engine/request.h"
+#include "engine/response_cache.h"
+#include "transport/control/bell.h"
+#include "transport/topology.h"
+
+namespace hvd {
+
+struct DecidedPlan;
+
+struct NegotiatorOptions {
+  int rank = 0;
+  int parent = -1;
+  struct Child {
+    int rank;
+    std::vector<int> below;  // the ranks of its subtree, itself included
+  };
+  std::vector<Child> children;
+  std::vector<int> job_ranks;  // by rank of the set: what messages to users say
+  size_t cache_capacity = 1024;
+  bool groups_matter = false;  // plans tell which tensors were submitted together
+
+  // The place of `rank` in the tree of `topology`.
+  static NegotiatorOptions in_tree(int rank, const Topology& topology);
+};
+
+class Negotiator {
+ public:
+  explicit Negotiator(NegotiatorOptions options);
+  ~Negotiator();
+  Negotiator(const Negotiator&) = delete;
+  Negotiator& operator=(const Negotiator&) = delete;
+
+  // Events. --------------------------------------------------------------------------------------
+
+  // This rank has a tensor. Its name is not in use by an earlier one that no plan has answered.
+  void submit(const Request& request, uint32_t group = 0);
+  // From now on this rank takes part in every reduction without having a tensor.
+  void join();
+  // This rank wants the engine to end everywhere.
+  void request_shutdown(const Status& reason);
+  // Only at the root: the next plan carries them.
+  void set_tunables(ByteBuffer tunables) { tunables_ = std::move(tunables); }
+  // A message of the parent or of a child. Fails when it makes no sense: then the job is broken.
+  Status receive(int from, ConstBytes message);
+
+  // Decisions. -----------------------------------------------------------------------------------
+
+  // At the root: whether a plan could be made now.
+  bool can_decide() const { return is_root() && has_news_; }
+  // At the root: makes a plan of everything that is complete.
+  void decide();
+
+  // Hands over what neighbours have to be told since the last call.
+  using Send = FunctionRef<Status(int to, ConstBytes message, Urgency urgency)>;
+  Status flush(Send send);
+
+  // The next plan, in the order of all ranks; false when there is none yet.
+  bool next_plan(Plan& plan);
+
+  // Facts. ---------------------------------------------------------------------------------------
+
+  bool is_root() const { return options_.parent < 0; }
+  bool has_joined() const { return joined_[options_.rank]; }
+  bool anybody_joined() const { return joined_count_ > 0; }
+  const ResponseCache& cache() const { return cache_; }
+  // Messages sent so far: what the control plane costs.
+  uint64_t messages_sent() const { return messages_sent_; }
+
+  // For the timeline: told at the root when a child's ranks, or itself, are known to have a tensor.
+  struct Observer {
+    virtual ~Observer() = default;
+    virtual void on_ready(const Request& request, const std::vector<int>& ranks) = 0;
+  };
+  void set_observer(Observer* observer) { observer_ = observer; }
+
+  // A change of the cache's size, which every rank makes between the same two plans.
+  void set_cache_capacity(size_t capacity);
+
+ private:
+  struct Merged;
+  friend struct PendingTensor;
+  friend struct DeletePendingTensor;
+  using Parties = uint32_t;  // one bit per child, and one for this rank
+
+  // One party has a tensor: as the number of a cached response, or as a request.
+  void arrive(int party, ResponseCache::Entry& cached);
+  void arrive(int party, Merged merged);
+  void note_arrival(int party, PendingTensor& pending, const Request& request);
+  PendingTensor& pending_of(const std::string& name);
+  void merge(PendingTensor& pending, Merged merged) const;
+  // What arrived as a number becomes a request like any other.
+  void spell_out(PendingTensor& pending, const Response& cached) const;
+  Merged merged_from(const Response& cached, int party) const;
+  void complete_if_all_have(PendingTensor& pending);
+  void forget_arrivals(const std::string& name);
+
+  Status receive_announcement(int party, Decoder& in);
+  // A number may have been given up meanwhile.
+  Status arrive_by_number(int party, ResponseId id);
+  Status receive_plan(ConstBytes message);
+  void apply(const DecidedPlan& decided);
+  void retire(std::vector<ResponseCache::Entry>& evicted);
+  void forget_retired();
+  void mark_joined(int rank);
+  void unjoin_all();
+
+  Response decide_one(PendingTensor& pending) const;
+  bool has_announcement() const;
+  ByteBuffer encode_announcement();
+
+  // Constant after construction.
+  const NegotiatorOptions options_;
+  const int size_;
+  const int self_;  // the party that is this rank
+  const Parties everybody_;
+  std::vector<int> party_of_;  // by rank: the party that it belongs to, -1 if it is above
+
+  ResponseCache cache_;
+  // Tensors that some of the parties have and that the cache has no entry for.
+  std::unordered_map<std::string, PendingPtr> pending_;
+  std::vector<PendingTensor*> complete_;  // to be told to the parent, or at the root to be planned
+  bool has_news_ = false;                 // at the root: there is something to plan
+
+  // Join.
+  std::vector<bool> joined_;  // by rank, as far as known here
+  int joined_count_ = 0;
+  int last_joined_ = -1;
+  std::vector<size_t> joined_below_;  // by party: how many of its ranks have
+  Parties joined_parties_ = 0;        // those all of whose ranks have
+  std::vector<int> joins_to_tell_;
+
+  Status shutdown_;  // what this rank or one below asked for
+  bool shutdown_to_tell_ = false;
+  ByteBuffer tunables_;
+
+  // Plans.
+  std::deque<Plan> plans_;
+  uint64_t plans_seen_ = 0;
+  std::vector<ByteBuffer> plans_to_tell_;
+  bool urgent_ = false;
+
+  // Numbers that were given up, oldest first, and how far each child is known to be.
+  struct Retired {
+    uint64_t at_plan;
+    ResponseId id;
+    std::shared_ptr<const Response> response;
+  };
+  std::deque<Retired> retired_;
+  std::vector<uint64_t> plans_seen_by_;
+
+  uint64_t messages_sent_ = 0;
+  Observer* observer_ = nullptr;
+};
+
+}  // namespace hvd

@@ -1,0 +1,236 @@
+#include "engine/negotiator.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "testing/assertions.h"
+
+namespace hvd {
+namespace {
+
+Request allreduce(const std::string& name, Shape shape = {4}) {
+  Request request;
+  request.name = name;
+  request.shape = std::move(shape);
+  return request;
+}
+
+// A few ranks whose messages are delivered at once.
+class Ranks {
+ public:
+  explicit Ranks(const Topology& topology, size_t cache_capacity = 16) {
+    for (int rank = 0; rank < topology.size(); ++rank) {
+      NegotiatorOptions options = NegotiatorOptions::in_tree(rank, topology);
+      options.cache_capacity = cache_capacity;
+      ranks_.push_back(std::make_unique<Negotiator>(std::move(options)));
+    }
+  }
+  explicit Ranks(int size) : Ranks(Topology::one_host(size)) {}
+
+  Negotiator& operator[](int rank) { return *ranks_[rank]; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+
+  void submit_everywhere(const Request& request) {
+    for (auto& rank : ranks_) rank->submit(request);
+    settle();
+  }
+
+  // Until nobody has anything more to say.
+  void settle() {
+    bool quiet = false;
+    while (!quiet) {
+      quiet = true;
+      for (int rank = 0; rank < size(); ++rank) {
+        if (ranks_[rank]->can_decide()) ranks_[rank]->decide();
+        ASSERT_OK(ranks_[rank]->flush([&](int to, ConstBytes message, Urgency) {
+          quiet = false;
+          ++messages;
+          bytes += message.size();
+          return ranks_[to]->receive(rank, message);
+        }));
+      }
+    }
+  }
+
+  // The plans of a rank, which have to be those of rank 0, as names with an exclamation mark for
+  // errors.
+  std::string plan_of(int rank) {
+    std::string text;
+    Plan plan;
+    while (ranks_[rank]->next_plan(plan)) {
+      for (const auto& response : plan.responses) {
+        text += response->request.name + (response->error.is_ok() ? " " : "! ");
+        last_error = response->error;
+        last = response;
+      }
+      if (plan.last_joined) text += "joined" + std::to_string(*plan.last_joined) + " ";
+      if (!plan.shutdown.is_ok()) text += "shutdown ";
+    }
+    return text;
+  }
+  void expect_plan(const std::string& text) {
+    for (int rank = 0; rank < size(); ++rank) EXPECT_EQ(plan_of(rank), text) << "rank " << rank;
+  }
+
+  size_t messages = 0;
+  size_t bytes = 0;
+  Status last_error;
+  std::shared_ptr<const Response> last;
+
+ private:
+  std::vector<std::unique_ptr<Negotiator>> ranks_;
+};
+
+TEST(Negotiator, PlansWhatEveryRankHasWhateverTheOrder) {
+  Ranks ranks(3);
+  ranks[0].submit(allreduce("a"));
+  ranks[0].submit(allreduce("b"));
+  ranks[1].submit(allreduce("b"));
+  ranks[2].submit(allreduce("c"));
+  ranks[2].submit(allreduce("b"));
+  ranks.settle();
+  ranks.expect_plan("b ");
+  ranks[1].submit(allreduce("a"));
+  ranks[2].submit(allreduce("a"));
+  ranks.settle();
+  ranks.expect_plan("a ");
+}
+
+TEST(Negotiator, SendsNumbersForNamesSeenBefore) {
+  Ranks ranks(4);
+  const std::string name(200, 'x');
+  ranks.submit_everywhere(allreduce(name));
+  const size_t first = ranks.bytes;
+  ranks.bytes = ranks.messages = 0;
+  ranks.submit_everywhere(allreduce(name));
+  EXPECT_LT(ranks.bytes, first / 3);
+  EXPECT_EQ(ranks.messages, 6u);  // three up, three down
+  ranks.expect_plan(name + " " + name + " ");
+}
+
+TEST(Negotiator, TellsAllRanksOfAMismatchAndGoesOn) {
+  Ranks ranks(Topology({0, 0, 1, 1}));
+  ranks[0].submit(allreduce("x"));
+  ranks[1].submit(allreduce("x"));
+  ranks[2].submit(allreduce("x"));
+  ranks[3].submit(allreduce("x", {5}));
+  ranks.settle();
+  ranks.expect_plan("x! ");
+  EXPECT_EQ(ranks.last_error.code(), StatusCode::kPrecondition);
+  EXPECT_EQ(ranks.last_error.message(),
+            "Mismatched shapes: allreduce \"x\": rank 2 has [4], rank 3 has [5]");
+  ranks.submit_everywhere(allreduce("x"));
+  ranks.expect_plan("x ");
+}
+
+TEST(Negotiator, FindsARankThatChangedACachedTensorAlone) {
+  Ranks ranks(3);
+  ranks.submit_everywhere(allreduce("x"));
+  ranks.expect_plan("x ");
+  ranks[0].submit(allreduce("x"));
+  ranks[1].submit(allreduce("x", {2}));
+  ranks[2].submit(allreduce("x"));
+  ranks.settle();
+  ranks.expect_plan("x! ");
+  EXPECT_EQ(ranks.last_error.message(),
+            "Mismatched shapes: allreduce \"x\": rank 0 has [4], rank 1 has [2]");
+  ranks.submit_everywhere(allreduce("x", {2}));  // all of them: no mismatch
+  ranks.expect_plan("x ");
+}
+
+TEST(Negotiator, CollectsTheRowsOfAnAllgather) {
+  Ranks ranks(Topology({0, 0, 1, 1, 2}));
+  const auto gather = [&](int rank, int64_t rows) {
+    Request request = allreduce("g", {rows, 2});
+    request.type = RequestType::kAllgather;
+    ranks[rank].submit(request);
+  };
+  for (int rank = 0; rank < 5; ++rank) gather(rank, rank);
+  ranks.settle();
+  ranks.expect_plan("g ");
+  EXPECT_EQ(ranks.last->first_dimensions, (std::vector<int64_t>{0, 1, 2, 3, 4}));
+  // Some as a number, one with other rows: the others' rows come from the cache.
+  for (int rank = 0; rank < 5; ++rank) gather(rank, rank == 3 ? 9 : rank);
+  ranks.settle();
+  ranks.expect_plan("g ");
+  EXPECT_EQ(ranks.last->first_dimensions, (std::vector<int64_t>{0, 1, 2, 9, 4}));
+}
+
+TEST(Negotiator, PlansReductionsWithoutThoseWhoJoined) {
+  Ranks ranks(Topology({0, 0, 1, 1}));
+  ranks[0].submit(allreduce("x"));
+  ranks[1].join();
+  ranks[3].join();
+  ranks.settle();
+  ranks.expect_plan("");
+  ranks[2].submit(allreduce("x"));
+  ranks.settle();
+  ranks.expect_plan("x ");
+  ranks[2].join();
+  ranks.settle();
+  ranks[0].join();
+  ranks.settle();
+  ranks.expect_plan("joined0 ");
+  ranks.submit_everywhere(allreduce("x"));
+  ranks.expect_plan("x ");
+}
+
+TEST(Negotiator, RefusesOtherOperationsWhileSomebodyHasJoined) {
+  Ranks ranks(3);
+  Request gather = allreduce("g");
+  gather.type = RequestType::kAllgather;
+  ranks.submit_everywhere(gather);
+  ranks.expect_plan("g ");
+  ranks[1].join();
+  ranks[0].submit(gather);  // as a number
+  ranks[2].submit(gather);
+  ranks.settle();
+  EXPECT_EQ(ranks.plan_of(0), "g! ");
+  EXPECT_EQ(
+      ranks.last_error.message(),
+      "allgather \"g\" is not supported with Join: rank 1 has joined and has no data to give; "
+      "only reductions go on then");
+}
+
+TEST(Negotiator, EndsAllRanksWhenOneWantsTo) {
+  Ranks ranks(Topology({0, 0, 1, 1}));
+  ranks[0].submit(allreduce("x"));
+  ranks[3].request_shutdown(aborted("rank 3 was shut down"));
+  ranks.settle();
+  ranks.expect_plan("shutdown ");
+}
+
+// The number is given up by a plan that crosses the message which uses it.
+TEST(Negotiator, UnderstandsNumbersThatWereGivenUpMeanwhile) {
+  Ranks ranks(Topology::one_host(2), /*cache_capacity=*/1);
+  ranks.submit_everywhere(allreduce("old"));
+  ranks.expect_plan("old ");
+  std::vector<ByteBuffer> late;
+  ranks[1].submit(allreduce("new"));
+  ASSERT_OK(ranks[1].flush(
+      [&](int, ConstBytes message, Urgency) { return ranks[0].receive(1, message); }));
+  ranks[0].submit(allreduce("new"));
+  ranks[1].submit(allreduce("old"));  // by number
+  ASSERT_OK(ranks[1].flush([&](int, ConstBytes message, Urgency) {
+    late.emplace_back(message.begin(), message.end());
+    return Status::ok();
+  }));
+  ranks[0].decide();  // "new" takes the only place
+  for (const ByteBuffer& message : late) ASSERT_OK(ranks[0].receive(1, message));
+  ranks[0].submit(allreduce("old"));
+  ranks.settle();
+  ranks.expect_plan("new old ");
+}
+
+TEST(Negotiator, RefusesNonsense) {
+  Ranks ranks(3);
+  const ByteBuffer garbage(20, std::byte{0x77});
+  EXPECT_FALSE(ranks[0].receive(1, garbage).is_ok());
+  EXPECT_FALSE(ranks[0].receive(1, {}).is_ok());
+  const ByteBuffer plan_from_child(1, std::byte{2});
+  EXPECT_FALSE(ranks[0].receive(1, plan_from_child).is_ok());
+}
+
+}  // namespace
+}  // namespace hvd

@@ -1,0 +1,27 @@
+// What all ranks of a process set do next: decided by its coordinator, equal everywhere.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/request.h"
+
+namespace hvd {
+
+struct Plan {
+  // Carried out in this order. Shared with the cache of responses.
+  std::vector<std::shared_ptr<const Response>> responses;
+  // By response: the group that it was submitted with, where groups matter; else empty.
+  std::vector<uint32_t> groups;
+  // Every rank has joined; this one was the last. A rank of the set.
+  std::optional<int> last_joined;
+  // New settings, as the tuner encoded them; they hold from the next plan on.
+  ByteBuffer tunables;
+  // The engine ends on all ranks, and everything that is still waiting fails with this.
+  Status shutdown;
+};
+
+}  // namespace hvd
