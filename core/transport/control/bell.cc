@@ -10,6 +10,9 @@
 namespace hvd {
 namespace {
 
+constexpr uint32_t kListenerMask = 3;
+constexpr uint32_t kOneRing = 4;
+
 // Keeper and helper sleep on the same word and are woken one without the other.
 uint32_t bit_of(Bell::Listener listener) { return listener == Bell::Listener::kHelper ? 2u : 1u; }
 
@@ -21,27 +24,37 @@ void Bell::ring(Urgency urgency) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const auto least = static_cast<uint32_t>(urgency == Urgency::kUrgent ? Listener::kIdleKeeper
                                                                        : Listener::kKeeper);
-  if (word_.load(std::memory_order_relaxed) < least) return;
-  const uint32_t listener = word_.exchange(0, std::memory_order_acq_rel);
-  if (listener == 0) return;  // somebody else was quicker
+  uint32_t word = word_.load(std::memory_order_relaxed);
+  do {
+    if ((word & kListenerMask) < least) return;
+  } while (!word_.compare_exchange_weak(word, (word & ~kListenerMask) + kOneRing,
+                                        std::memory_order_seq_cst));
   syscall(SYS_futex, address_of(word_), FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr,
-          bit_of(static_cast<Listener>(listener)));
+          bit_of(static_cast<Listener>(word & kListenerMask)));
 }
 
 void Bell::listen(Listener listener) {
-  word_.store(static_cast<uint32_t>(listener), std::memory_order_seq_cst);
+  uint32_t word = word_.load(std::memory_order_relaxed);
+  while (!word_.compare_exchange_weak(
+      word, (word & ~kListenerMask) | static_cast<uint32_t>(listener), std::memory_order_seq_cst)) {
+  }
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void Bell::sleep(Listener listener, std::chrono::microseconds at_most) {
+  const uint32_t now = ticket();
+  if ((now & kListenerMask) == static_cast<uint32_t>(listener)) sleep_since(now, listener, at_most);
+}
+
+void Bell::sleep_since(uint32_t ticket, Listener listener, std::chrono::microseconds at_most) {
   // FUTEX_WAIT_BITSET takes a point in time.
   timespec until{};
   ::clock_gettime(CLOCK_MONOTONIC, &until);
   const int64_t nanoseconds = until.tv_nsec + at_most.count() % 1'000'000 * 1000;
   until.tv_sec += at_most.count() / 1'000'000 + nanoseconds / 1'000'000'000;
   until.tv_nsec = nanoseconds % 1'000'000'000;
-  syscall(SYS_futex, address_of(word_), FUTEX_WAIT_BITSET, static_cast<uint32_t>(listener), &until,
-          nullptr, bit_of(listener));
+  syscall(SYS_futex, address_of(word_), FUTEX_WAIT_BITSET, ticket, &until, nullptr,
+          bit_of(listener));
 }
 
 }  // namespace hvd

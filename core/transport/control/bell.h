@@ -38,12 +38,17 @@ class Bell {
 
   void listen(Listener listener);
   void stop_listening() { listen(Listener::kNobody); }
-  // Sleeps until the bell rings for `listener`, which is who listens now or did before somebody
-  // else did, or for `at_most`. May return early. Afterwards nobody listens if it rang.
+  // Sleeps until the bell rings for `listener`, which listens now, or for `at_most`. May return
+  // early. Afterwards nobody listens if it rang.
   void sleep(Listener listener, std::chrono::microseconds at_most);
 
+  // For a keeper in reserve, who sleeps while another listens or nobody does: sleeps only if
+  // nothing has changed since ticket(), so that a ring between the two is not lost.
+  uint32_t ticket() const { return word_.load(std::memory_order_seq_cst); }
+  void sleep_since(uint32_t ticket, Listener listener, std::chrono::microseconds at_most);
+
  private:
-  std::atomic<uint32_t> word_{0};
+  std::atomic<uint32_t> word_{0};  // who listens, and above that the number of rings
 };
 
 }  // namespace hvd
