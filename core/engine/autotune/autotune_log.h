@@ -1,0 +1,27 @@
+// The CSV file that HOROVOD_AUTOTUNE_LOG names, on rank 0.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "net/fd.h"
+
+namespace hvd {
+
+class AutotuneLog {
+ public:
+  // Begins the file anew, with the header. A failure names the file.
+  static Result<AutotuneLog> create(const std::string& path);
+
+  // Each row is in the file when the call returns.
+  Status append(std::span<const std::string> rows);
+
+ private:
+  AutotuneLog(std::string path, Fd file) : path_(std::move(path)), file_(std::move(file)) {}
+
+  std::string path_;
+  Fd file_;
+};
+
+}  // namespace hvd
