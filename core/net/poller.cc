@@ -55,6 +55,21 @@ Status Poller::modify(int fd, uint32_t events, uint64_t token) {
   return io_error("epoll_ctl modify", errno);
 }
 
+Status Poller::add_unarmed(int fd, uint64_t token) {
+  HVD_CHECK(token != kWakeToken);
+  epoll_event interest = wanted(0, token);
+  interest.events |= EPOLLONESHOT;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &interest) == 0) return Status::ok();
+  return io_error("epoll_ctl add", errno);
+}
+
+Status Poller::arm(int fd, uint32_t events, uint64_t token) {
+  epoll_event interest = wanted(events, token);
+  interest.events |= EPOLLONESHOT;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &interest) == 0) return Status::ok();
+  return io_error("epoll_ctl arm", errno);
+}
+
 void Poller::remove(int fd) { (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
 Status Poller::wait(std::vector<PollEvent>& events, Deadline deadline) {

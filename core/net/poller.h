@@ -30,8 +30,16 @@ class Poller {
   // reports a hang-up, again and again: remove it instead.
   Status add(int fd, uint32_t events, uint64_t token);
   Status modify(int fd, uint32_t events, uint64_t token);
-  // Before the descriptor is closed. Events of this descriptor that an earlier wait() returned
-  // remain in that vector: never reuse a token for something else.
+
+  // For a descriptor that other threads than the waiting one arm: it is reported once, and then
+  // not again until it is armed again; a hang-up may be the first report even before that. Both
+  // are safe from any thread.
+  Status add_unarmed(int fd, uint64_t token);
+  Status arm(int fd, uint32_t events, uint64_t token);
+
+  // Before the descriptor is closed; from any thread if it was added unarmed. Events of this
+  // descriptor that an earlier wait() returned remain in that vector: never reuse a token for
+  // something else.
   void remove(int fd);
 
   // Fills `events` with what is ready; leaves it empty when woken or when the deadline passed.

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "net/secret.h"
 #include "net/store.h"
+#include "transport/control/port.h"
 #include "transport/health.h"
 #include "transport/topology.h"
 #include "transport/transport.h"
@@ -34,7 +35,8 @@ struct FabricOptions {
   bool shared_memory = true;  // off: ranks of one host use Unix sockets
 };
 
-// One per process and round. join and make_mesh are collective: every rank calls them.
+// One per process and round. join is collective, and so are make_mesh and make_control among the
+// ranks of the mesh: every one of them calls.
 class Fabric {
  public:
   // Returns once all ranks are there. `store` outlives the fabric and is used only within join,
@@ -59,6 +61,11 @@ class Fabric {
   // failure.
   Result<std::unique_ptr<Transport>> make_mesh(uint64_t communicator, const std::vector<int>& ranks,
                                                Deadline deadline);
+
+  // The control plane of the communicator whose mesh that is, or whose mesh stands behind it; once
+  // for each. The mesh outlives it.
+  Result<std::unique_ptr<ControlPort>> make_control(uint64_t communicator, Transport& mesh,
+                                                    Deadline deadline);
 
   // Ends the membership in peace: for the others our end is no loss from now on, and what remains
   // of our meshes fails with kAborted. May be called twice.

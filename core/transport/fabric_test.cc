@@ -206,6 +206,46 @@ TEST(Fabric, WhoWaitsForARankThatLeftIsToldWhichOne) {
   }
 }
 
+// Waits as an engine does until `wanted` messages have come or the port fails.
+Status receive_some(ControlPort& port, int wanted) {
+  while (wanted > 0) {
+    port.bell().listen(Bell::Listener::kKeeper);
+    port.arm();
+    HVD_TRY_ASSIGN(const int count, port.receive([](int, ConstBytes) { return Status::ok(); }));
+    wanted -= count;
+    if (count == 0) port.bell().sleep(Bell::Listener::kKeeper, 5ms);
+    HVD_TRY(port.check());
+  }
+  return Status::ok();
+}
+
+TEST(Fabric, ControlMessagesArriveWhereverRanksAreAndWhoeverLeavesIsMissedAfterItsLastOne) {
+  const auto no_memory = [](FabricOptions& options) { options.shared_memory = false; };
+  const std::function<void(FabricOptions&)> placements[] = {own_host, one_host, no_memory};
+  for (const bool tls : {false, true}) {
+    for (const auto& placement : placements) {
+      const auto outcomes = Job(2, tls).run(placement, [](Fabric& fabric) -> Status {
+        HVD_TRY_ASSIGN(auto net, fabric.make_mesh(7, everyone(2), soon()));
+        HVD_TRY_ASSIGN(auto port, fabric.make_control(7, *net, soon()));
+        HVD_TRY(round_trip(*net, 1000));
+        const ByteBuffer long_one(100'000);
+        HVD_TRY(port->send(1 - fabric.rank(), long_one, Urgency::kUsual));
+        HVD_TRY(port->send(1 - fabric.rank(), {}, Urgency::kUsual));
+        HVD_TRY(receive_some(*port, 2));
+        if (fabric.rank() == 0) return receive_some(*port, 2);
+        HVD_TRY(port->send(0, {}, Urgency::kUsual));  // its last one
+        port.reset();
+        std::byte byte{};
+        (void)net->recv(0, {&byte, 1}, soon());  // until rank 0 is done too
+        return Status::ok();
+      });
+      EXPECT_CODE(StatusCode::kPeerLost, outcomes[0]);
+      EXPECT_EQ(outcomes[0].lost_rank(), 1);
+      EXPECT_THAT(outcomes[0].message(), ::testing::HasSubstr("left the job"));
+    }
+  }
+}
+
 // What strangers and madmen send to a listener of rank 1.
 void pester(const Endpoint& where, const Secret& secret) {
   std::vector<Fd> silent;
@@ -371,6 +411,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Victims{
             "OneHost", {{"wait", "a"}, {"wait", "a"}, {"wait", "a"}, {"wait", "a"}}, "heavy", 20ms},
+        Victims{
+            "Idle", {{"idle", "a"}, {"idle", "a"}, {"idle", "b"}, {"idle", "c"}}, "idle", 200ms},
         Victims{"OneArena", {{"meet", "a"}, {"meet", "a"}, {"meet", "a"}}, "heavy", 20ms},
         Victims{"TwoHosts",
                 {{"wait", "a"}, {"wait", "a"}, {"wait", "b"}, {"wait", "b"}, {"wait", "b"}},
@@ -468,7 +510,7 @@ TEST(Fabric, SixtyFourProcessesComeTogether) {
   constexpr int kRanks = 64;
   std::vector<Processes::Rank> ranks;
   for (int rank = 0; rank < kRanks; ++rank) {
-    ranks.push_back({"exchange", "host" + std::to_string(rank / 16)});
+    ranks.push_back({"control", "host" + std::to_string(rank / 16)});
   }
   const auto start = Deadline::Clock::now();
   Processes job(ranks);

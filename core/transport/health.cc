@@ -10,7 +10,7 @@ void Health::fail(const Status& reason) {
   if (failed_) return;
   reason_ = reason;
   failed_.store(true, std::memory_order_release);
-  if (spread_) spread_(reason_);
+  for (const auto& [id, hear] : listeners_) hear(reason_);
 }
 
 Status Health::status() const {
@@ -19,10 +19,16 @@ Status Health::status() const {
   return reason_;
 }
 
-void Health::on_failure(std::function<void(const Status&)> spread) {
-  MutexLock lock(mutex_);
-  spread_ = std::move(spread);
-  if (failed_ && spread_) spread_(reason_);
+Health::Listener::Listener(Health& health, Hear hear) : health_(health) {
+  MutexLock lock(health_.mutex_);
+  if (health_.failed_) hear(health_.reason_);
+  id_ = health_.next_id_++;
+  health_.listeners_.emplace(id_, std::move(hear));
+}
+
+Health::Listener::~Listener() {
+  MutexLock lock(health_.mutex_);
+  health_.listeners_.erase(id_);
 }
 
 }  // namespace hvd

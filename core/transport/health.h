@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
+#include <map>
 
 #include "base/mutex.h"
 #include "base/status.h"
@@ -19,16 +21,28 @@ class Health {
   // Ok, or why it failed.
   Status status() const HVD_EXCLUDES(mutex_);
 
-  // Calls `spread` with the failure, at once if there is one already and otherwise when it
-  // happens, on the thread that called fail(). It must not block. Replaces an earlier one;
-  // once this returns, the earlier one is not running any more.
-  void on_failure(std::function<void(const Status&)> spread) HVD_EXCLUDES(mutex_);
+  // Hears of the failure while it exists: at once if there is one already and otherwise when it
+  // happens, on the thread that calls fail(). What it calls must neither block nor call back.
+  // Once the destructor has returned it is not being called any more. `health` outlives it.
+  class Listener {
+   public:
+    using Hear = std::function<void(const Status& reason)>;
+    Listener(Health& health, Hear hear);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+   private:
+    Health& health_;
+    uint64_t id_ = 0;
+  };
 
  private:
   std::atomic<bool> failed_{false};
   mutable Mutex mutex_;
   Status reason_ HVD_GUARDED_BY(mutex_);
-  std::function<void(const Status&)> spread_ HVD_GUARDED_BY(mutex_);
+  std::map<uint64_t, Listener::Hear> listeners_ HVD_GUARDED_BY(mutex_);  // in order of arrival
+  uint64_t next_id_ HVD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace hvd

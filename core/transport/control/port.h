@@ -5,6 +5,8 @@
 // messages are authenticated one by one. Nothing here waits, except the bell.
 #pragma once
 
+#include <utility>
+
 #include "base/bytes.h"
 #include "base/function_ref.h"
 #include "base/status.h"
@@ -13,7 +15,11 @@
 
 namespace hvd {
 
-// One caller at a time, but for bell().ring(). A failure is final.
+// One caller at a time, but for bell().ring(). A failure is final. A neighbour that closes its port
+// fails ours with kPeerLost, a moment after its last message has been received: check() finds out.
+// So ranks part by an exchange of last messages. What has not gone out when a port is closed is
+// lost, and so may be what the other side has not read by then if this side has not read
+// everything.
 class ControlPort {
  public:
   virtual ~ControlPort() = default;
@@ -23,8 +29,8 @@ class ControlPort {
   // Ranks are those of the communicator.
   const ControlTree& tree() const { return tree_; }
 
-  // Sends to the parent or a child and rings there. Copies; what does not fit now goes out with
-  // later calls of send and receive. Between two ranks messages stay in order.
+  // Sends at most 16 MiB to the parent or a child and rings there. Copies; what does not fit now
+  // goes out with later calls of send and receive. Between two ranks messages stay in order.
   virtual Status send(int to, ConstBytes message, Urgency urgency) = 0;
 
   // Hands over every message that has arrived, and returns how many. `take` may send.
@@ -36,8 +42,11 @@ class ControlPort {
   virtual Status check() = 0;
 
   // To be called between bell().listen() and the last look for news: from now on arrivals from
-  // other hosts ring too.
+  // other hosts ring too, all of them as urgent ones, and so does room for what is still to go out.
   virtual void arm() {}
+
+  // Whether everything that was sent has gone out.
+  virtual bool drained() const = 0;
 
   // What rings when messages have come, and when the job has failed.
   virtual Bell& bell() = 0;

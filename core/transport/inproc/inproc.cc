@@ -8,6 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "transport/control/tree_port.h"
+
 namespace hvd {
 namespace {
 
@@ -156,6 +158,27 @@ InprocHub::InprocHub(int size) : InprocHub(one_rank_per_host(size)) {}
 std::unique_ptr<Transport> InprocHub::transport(int rank) {
   HVD_CHECK(rank >= 0 && rank < size());
   return std::make_unique<InprocTransport>(*this, rank);
+}
+
+std::unique_ptr<ControlPort> InprocHub::control(int rank) {
+  MutexLock lock(control_mutex_);
+  if (control_ == nullptr) {
+    auto made = Segment::create(SegmentKind::kHeap, ControlMemory::bytes_needed(size()));
+    HVD_CHECK(made.is_ok());
+    control_ = std::move(made).value();
+  }
+  const ControlMemory memory(control_->memory(), size());
+  ControlTree tree = ControlTree::of(rank, topology_);
+  std::vector<TreePort::Neighbour> neighbours;
+  if (tree.parent >= 0) {
+    neighbours.push_back(
+        {tree.parent, tree.parent, RingEdge::to_parent(memory, rank, tree.parent)});
+  }
+  for (const int child : tree.children) {
+    neighbours.push_back({child, child, RingEdge::to_child(memory, rank, child)});
+  }
+  return std::make_unique<TreePort>(std::move(tree), std::move(neighbours), memory.seat(rank).bell,
+                                    /*own_bell=*/nullptr, /*arena=*/nullptr, health_[rank]);
 }
 
 Status InprocHub::status(int rank) {

@@ -8,7 +8,10 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
+#include "transport/control/port.h"
+#include "transport/control/ring_edge.h"
 #include "transport/health.h"
+#include "transport/shm/segment.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -50,6 +53,8 @@ class InprocHub {
   // To be asked for once per rank. A rank whose transport is destroyed has left: calls that need
   // it fail with kPeerLost, those between others go on.
   std::unique_ptr<Transport> transport(int rank);
+  // The same for its control plane, whatever hosts the ranks are said to be on.
+  std::unique_ptr<ControlPort> control(int rank) HVD_EXCLUDES(control_mutex_);
 
   int size() const { return topology_.size(); }
 
@@ -66,6 +71,8 @@ class InprocHub {
   const Topology topology_;
   std::vector<std::unique_ptr<InprocChannel>> channels_;  // from * size + to
   std::vector<Health> health_;                            // by rank
+  Mutex control_mutex_;
+  std::unique_ptr<Segment> control_ HVD_GUARDED_BY(control_mutex_);  // made by the first control()
   Mutex ending_;  // held until all channels are closed, so that nobody returns before
 };
 

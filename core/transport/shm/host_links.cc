@@ -5,28 +5,34 @@
 namespace hvd {
 namespace {
 
-size_t arena_bytes(int ranks) { return round_up(Arena::bytes_needed(ranks), 64); }
+// The arena comes first, then the control plane, then the pipes.
+size_t control_offset(int ranks) { return round_up(Arena::bytes_needed(ranks), 64); }
+size_t pipes_offset(int ranks) {
+  return control_offset(ranks) + round_up(ControlMemory::bytes_needed(ranks), 64);
+}
 
 }  // namespace
 
 size_t HostLinks::bytes_needed(int ranks) {
   const auto pairs = static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
   // Pages of pipes that nobody uses are never made, so that all pairs cost address space only.
-  return arena_bytes(ranks) + pairs * pipe_bytes(pipe_capacity(ranks));
+  return pipes_offset(ranks) + pairs * pipe_bytes(pipe_capacity(ranks));
 }
 
 HostLinks::HostLinks(std::unique_ptr<Segment> segment, int local_rank, std::vector<int> names,
                      LifelineKeeper& keeper, Health& health)
-    : segment_(std::move(segment)) {
+    : segment_(std::move(segment)),
+      control_(segment_->memory().subspan(control_offset(static_cast<int>(names.size()))),
+               static_cast<int>(names.size())) {
   const auto ranks = static_cast<int>(names.size());
   const Bytes memory = segment_->memory();
   HVD_CHECK(memory.size() >= bytes_needed(ranks));
-  arena_ = std::make_unique<Arena>(memory.first(arena_bytes(ranks)), local_rank, std::move(names),
-                                   keeper, health);
+  arena_ = std::make_unique<Arena>(memory.first(control_offset(ranks)), local_rank,
+                                   std::move(names), keeper, health);
   const size_t capacity = pipe_capacity(ranks);
   const auto pipe = [&](int from, int to) {
     const size_t index = static_cast<size_t>(from) * static_cast<size_t>(ranks) + to;
-    return memory.subspan(arena_bytes(ranks) + index * pipe_bytes(capacity), pipe_bytes(capacity));
+    return memory.subspan(pipes_offset(ranks) + index * pipe_bytes(capacity), pipe_bytes(capacity));
   };
   for (int peer = 0; peer < ranks; ++peer) {
     in_.push_back(std::make_unique<PipeIn>(pipe(peer, local_rank), capacity));

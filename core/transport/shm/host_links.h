@@ -1,5 +1,5 @@
-// Everything that the ranks of one host share for one communicator: an arena for collectives and a
-// pipe for each ordered pair, in one segment of memory.
+// Everything that the ranks of one host share for one communicator: an arena for collectives, a
+// pipe for each ordered pair and the control plane, in one segment of memory.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 #include "base/deadline.h"
 #include "base/status.h"
 #include "net/store.h"
+#include "transport/control/ring_edge.h"
 #include "transport/health.h"
 #include "transport/shm/arena.h"
 #include "transport/shm/lifeline.h"
@@ -48,6 +49,8 @@ class HostLinks {
   static size_t bytes_needed(int ranks);
 
   Arena& arena() { return *arena_; }
+  // For ranks as counted on this host.
+  const ControlMemory& control() const { return control_; }
   // From and to the host's `local_rank`-th rank, which is not this one.
   InLink& in(int local_rank) { return *in_[local_rank]; }
   OutLink& out(int local_rank) { return *out_[local_rank]; }
@@ -55,6 +58,7 @@ class HostLinks {
  private:
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Arena> arena_;
+  const ControlMemory control_;
   std::vector<std::unique_ptr<PipeIn>> in_;
   std::vector<std::unique_ptr<PipeOut>> out_;
 };

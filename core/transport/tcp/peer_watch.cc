@@ -64,12 +64,12 @@ PeerWatch::PeerWatch(int rank, int size, Poller& poller, Health& health)
       poller_(poller),
       health_(health),
       next_token_(kTokens),
-      missing_(watch_targets(rank, size).size() + watch_sources(rank, size).size()) {
-  health_.on_failure([this](const Status& reason) { spread(reason); });
-}
+      missing_(watch_targets(rank, size).size() + watch_sources(rank, size).size()),
+      listener_(std::make_unique<Health::Listener>(
+          health, [this](const Status& reason) { spread(reason); })) {}
 
 PeerWatch::~PeerWatch() {
-  health_.on_failure(nullptr);
+  listener_.reset();
   MutexLock lock(mutex_);
   for (const auto& edge : edges_) close(*edge);
 }
@@ -113,6 +113,7 @@ Status PeerWatch::wait_complete(Deadline deadline) {
 }
 
 void PeerWatch::say_goodbye() {
+  listener_.reset();  // without the lock, which spread() takes
   MutexLock lock(mutex_);
   leaving_ = true;
   for (const auto& edge : edges_) send_to(*edge, {WatchMessage::Kind::kGoodbye, rank_});

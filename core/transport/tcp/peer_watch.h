@@ -31,7 +31,7 @@ std::vector<int> watch_sources(int rank, int size);
 // on_event and update belong to the thread that runs the poller; the rest may be called from any.
 class PeerWatch {
  public:
-  // Sets itself as the failure callback of `health`, which outlives it.
+  // Listens to `health`, which outlives it.
   PeerWatch(int rank, int size, Poller& poller, Health& health);
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
@@ -43,7 +43,8 @@ class PeerWatch {
       HVD_EXCLUDES(mutex_);
   // Waits until every connection of the pattern has been made.
   Status wait_complete(Deadline deadline) HVD_EXCLUDES(mutex_);
-  // From now on our closed connections are no loss to the others, and theirs none to us.
+  // From now on our closed connections are no loss to the others, and theirs none to us; what fails
+  // here later is not their concern.
   void say_goodbye() HVD_EXCLUDES(mutex_);
 
   bool on_event(const PollEvent& event) HVD_EXCLUDES(mutex_);
@@ -72,6 +73,8 @@ class PeerWatch {
   bool leaving_ HVD_GUARDED_BY(mutex_) = false;
   std::optional<WatchMessage> heard_ HVD_GUARDED_BY(mutex_);   // the failure as it came to us
   std::optional<WatchMessage> spread_ HVD_GUARDED_BY(mutex_);  // what all are told
+  // Last: it calls spread() from the moment it is made.
+  std::unique_ptr<Health::Listener> listener_;  // until say_goodbye()
 };
 
 }  // namespace hvd

@@ -88,7 +88,8 @@ Result<Hello> decode_hello(ConstBytes bytes, int size) {
   HVD_TRY(in.get(hello.communicator));
   HVD_TRY(in.finish());
   hello.purpose = static_cast<Hello::Purpose>(purpose);
-  if (hello.purpose != Hello::Purpose::kData && hello.purpose != Hello::Purpose::kWatch) {
+  if (purpose < static_cast<uint8_t>(Hello::Purpose::kData) ||
+      purpose > static_cast<uint8_t>(Hello::Purpose::kControl)) {
     return invalid_argument(fmt::format("malformed record: purpose {}", purpose));
   }
   HVD_TRY(check_rank("the sender", hello.from, 0, size));

@@ -44,12 +44,12 @@ Result<PeerRecord> decode_peer_record(ConstBytes bytes);
 
 // The first message on each connection.
 struct Hello {
-  enum class Purpose : uint8_t { kData = 1, kWatch = 2 };
+  enum class Purpose : uint8_t { kData = 1, kWatch = 2, kControl = 3 };
   std::string round;  // which rendezvous of which job
   Purpose purpose;
   int32_t from;  // ranks in the job
   int32_t to;
-  uint64_t communicator;  // for kData
+  uint64_t communicator;  // for kData and kControl
 };
 ByteBuffer encode(const Hello& hello);
 // Ranks are from 0 to size - 1 and differ.

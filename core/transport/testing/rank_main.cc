@@ -11,6 +11,9 @@
 //   wait       waits for a message that never comes:               ready, then a failure
 //   heavy      the same, with a gigabyte of memory to tear down:   ready, then a failure
 //   meet       waits for all ranks of the host in the arena:       ready, then a failure
+//   control    adds all ranks up along the control tree, then
+//              exchanges:                                          ok <time>
+//   idle       sleeps as an idle engine does:                      ready, then a failure
 //   fork       exchanges after a forked child has ended:           ok <time>
 //   orphan     waits, having forked a child that stays; kills
 //              itself after 100 ms:                                ready, then killed <time>
@@ -123,6 +126,47 @@ Status meet(Transport& net) {
   return net.arena()->wait_all(Mark::kFilled, turn, limit());
 }
 
+// Sleeps until one more message has come. An engine that is idle hears of urgent ones alone.
+Status next_message(ControlPort& port, Bell::Listener listener, ControlPort::Take take) {
+  while (true) {
+    port.bell().listen(listener);
+    port.arm();
+    HVD_TRY_ASSIGN(const int count, port.receive(take));
+    if (count > 0) return Status::ok();
+    port.bell().sleep(listener, 60s);
+    HVD_TRY(port.check());
+  }
+}
+
+Status add_up(Transport& net, ControlPort& port) {
+  int sum = net.rank();
+  size_t received = 0;
+  const auto add = [&](int, ConstBytes message) {
+    ++received;
+    sum += std::stoi(std::string(text_of(message)));
+    return Status::ok();
+  };
+  while (received < port.tree().children.size()) {
+    HVD_TRY(next_message(port, Bell::Listener::kKeeper, add));
+  }
+  if (port.tree().parent >= 0) {
+    HVD_TRY(port.send(port.tree().parent, bytes_of(std::to_string(sum)), Urgency::kUsual));
+    sum = 0;
+    HVD_TRY(next_message(port, Bell::Listener::kKeeper, add));
+  }
+  for (const int child : port.tree().children) {
+    HVD_TRY(port.send(child, bytes_of(std::to_string(sum)), Urgency::kUsual));
+  }
+  if (sum != net.size() * (net.size() - 1) / 2) return internal_error("a wrong sum");
+  return exchange(net);  // nobody leaves before all are done
+}
+
+Status be_idle(ControlPort& port) {
+  say("ready");
+  return next_message(port, Bell::Listener::kIdleKeeper,
+                      [](int, ConstBytes) { return Status::ok(); });
+}
+
 Status exchange_after_child(Transport& net) {
   const pid_t child = ::fork();
   if (child == 0) return Status::ok();  // and so through every destructor
@@ -190,6 +234,10 @@ Status run_rank(const std::vector<std::string>& args) {
   std::vector<int> all(options.size);
   std::iota(all.begin(), all.end(), 0);
   HVD_TRY_ASSIGN(const auto net, fabric->make_mesh(0, all, deadline));
+  if (args[1] == "control" || args[1] == "idle") {
+    HVD_TRY_ASSIGN(const auto port, fabric->make_control(0, *net, deadline));
+    return args[1] == "idle" ? be_idle(*port) : add_up(*net, *port);
+  }
   if (args[1] == "exchange") return exchange(*net);
   if (args[1] == "stream") return stream(*net);
   if (args[1] == "wait") return wait(*net);

@@ -20,10 +20,20 @@ namespace {
 // Makes the transport of one rank. Called once per rank, on the rank's own thread, so that it may
 // wait for the others.
 using Connect = std::function<Result<std::unique_ptr<Transport>>(int rank)>;
+// The same for the control plane over a transport that `connect` made.
+using Control = std::function<Result<std::unique_ptr<ControlPort>>(int rank, Transport& net)>;
 
-Connect inproc_world(const std::vector<int>& host_of) {
+struct World {
+  Connect connect;
+  Control control;
+};
+
+World inproc_world(const std::vector<int>& host_of) {
   auto hub = std::make_shared<InprocHub>(Topology(host_of));
-  return [hub](int rank) -> Result<std::unique_ptr<Transport>> { return hub->transport(rank); };
+  World world;
+  world.connect = [hub](int rank) { return hub->transport(rank); };
+  world.control = [hub](int rank, Transport&) { return hub->control(rank); };
+  return world;
 }
 
 // Ranks are dealt out unevenly and not in order of their host: 0 1 1 0 2 0 1 1 0 2 …
@@ -42,7 +52,7 @@ struct FabricWorld {
   std::vector<std::unique_ptr<Fabric>> fabrics;
 };
 
-Connect fabric_world(const std::vector<int>& host_of) {
+World fabric_world(const std::vector<int>& host_of) {
   const auto n = static_cast<int>(host_of.size());
   auto world = std::make_shared<FabricWorld>();
   StoreServerOptions options;
@@ -52,7 +62,8 @@ Connect fabric_world(const std::vector<int>& host_of) {
   world->store = std::move(store).value();
   world->clients.resize(n);
   world->fabrics.resize(n);
-  return [world, host_of](int rank) -> Result<std::unique_ptr<Transport>> {
+  World made;
+  made.connect = [world, host_of](int rank) -> Result<std::unique_ptr<Transport>> {
     const Deadline deadline = Deadline::after(std::chrono::seconds(30));
     HVD_TRY_ASSIGN(world->clients[rank],
                    StoreClient::connect(std::vector<Endpoint>{world->store->endpoint()},
@@ -68,6 +79,11 @@ Connect fabric_world(const std::vector<int>& host_of) {
     std::iota(all.begin(), all.end(), 0);
     return world->fabrics[rank]->make_mesh(/*communicator=*/0, all, deadline);
   };
+  made.control = [world](int rank, Transport& net) {
+    return world->fabrics[rank]->make_control(/*communicator=*/0, net,
+                                              Deadline::after(std::chrono::seconds(30)));
+  };
+  return made;
 }
 
 std::vector<int> own_hosts(int n) {
@@ -83,7 +99,7 @@ struct Kind {
   const char* name;
   std::vector<int> (*host_of)(int n);
   bool has_memory;
-  Connect (*make_world)(const std::vector<int>& host_of);
+  World (*make_world)(const std::vector<int>& host_of);
 };
 constexpr Kind kKinds[] = {
     {TransportKind::kInproc, "Inproc", own_hosts, false, inproc_world},
@@ -147,15 +163,27 @@ bool hosts_share_memory(TransportKind kind, int n) {
 std::vector<Status> outcomes_of_ranks(TransportKind kind, int n,
                                       const std::function<Status(Transport&)>& body) {
   const Kind& known = find(kind);
-  const Connect connect = known.make_world(known.host_of(n));
+  const World world = known.make_world(known.host_of(n));
   std::vector<std::unique_ptr<Transport>> ranks(n);
-  return run(connect, ranks, body);
+  return run(world.connect, ranks, body);
+}
+
+std::vector<Status> outcomes_of_members(
+    TransportKind kind, int n, const std::function<Status(Transport&, ControlPort&)>& body) {
+  const Kind& known = find(kind);
+  const World world = known.make_world(known.host_of(n));
+  std::vector<std::unique_ptr<Transport>> ranks(n);
+  std::vector<std::unique_ptr<ControlPort>> ports(n);
+  return run(world.connect, ranks, [&](Transport& net) -> Status {
+    HVD_TRY_ASSIGN(ports[net.rank()], world.control(net.rank(), net));
+    return body(net, *ports[net.rank()]);
+  });
 }
 
 FaultyRun run_ranks_with_faults(TransportKind kind, int n, const std::vector<Fault>& plan,
                                 const std::function<Status(Transport&)>& body) {
   const Kind& known = find(kind);
-  const Connect connect = known.make_world(known.host_of(n));
+  const Connect connect = known.make_world(known.host_of(n)).connect;
   std::vector<FaultyTransport*> faulty(n);
   std::vector<std::unique_ptr<Transport>> ranks(n);
   const Connect connect_faulty = [&](int rank) -> Result<std::unique_ptr<Transport>> {
@@ -173,11 +201,9 @@ FaultyRun run_ranks_with_faults(TransportKind kind, int n, const std::vector<Fau
   return result;
 }
 
-void expect_ranks_succeed(TransportKind kind, int n,
-                          const std::function<Status(Transport&)>& body) {
-  const std::vector<Status> outcomes = outcomes_of_ranks(kind, n, body);
-  for (int rank = 0; rank < n; ++rank) {
-    EXPECT_TRUE(outcomes[rank].is_ok()) << "rank " << rank << " of " << n << " over "
+void expect_all_ok(TransportKind kind, const std::vector<Status>& outcomes) {
+  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+    EXPECT_TRUE(outcomes[rank].is_ok()) << "rank " << rank << " of " << outcomes.size() << " over "
                                         << to_string(kind) << ": " << outcomes[rank].to_string();
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "transport/control/port.h"
 #include "transport/faults.h"
 #include "transport/transport.h"
 
@@ -35,7 +36,11 @@ bool hosts_share_memory(TransportKind kind, int n);
 std::vector<Status> outcomes_of_ranks(TransportKind kind, int n,
                                       const std::function<Status(Transport&)>& body);
 
-// As above, with each rank behind a FaultyTransport that follows `plan`.
+// As above, with a control plane over each transport; it lives as long.
+std::vector<Status> outcomes_of_members(
+    TransportKind kind, int n, const std::function<Status(Transport&, ControlPort&)>& body);
+
+// As outcomes_of_ranks, with each rank behind a FaultyTransport that follows `plan`.
 struct FaultyRun {
   std::vector<Status> outcomes;                 // by rank
   std::vector<size_t> steps;                    // by rank: the steps that faults can name
@@ -44,22 +49,33 @@ struct FaultyRun {
 FaultyRun run_ranks_with_faults(TransportKind kind, int n, const std::vector<Fault>& plan,
                                 const std::function<Status(Transport&)>& body);
 
-// Every rank is expected to succeed: `body` either returns a Status or asserts for itself. Ranks
-// that fail are reported with their numbers.
-void expect_ranks_succeed(TransportKind kind, int n, const std::function<Status(Transport&)>& body);
+void expect_all_ok(TransportKind kind, const std::vector<Status>& outcomes);
 // Ok, or an abort when an ASSERT of the running test has failed, so that other ranks do not wait.
 Status assertions_so_far();
 
+template <typename Body, typename... Args>
+Status run_body(Body& body, Args&... args) {
+  if constexpr (std::is_void_v<std::invoke_result_t<Body&, Args&...>>) {
+    body(args...);
+    return assertions_so_far();
+  } else {
+    return body(args...);
+  }
+}
+
+// Every rank is expected to succeed: `body` either returns a Status or asserts for itself. Ranks
+// that fail are reported with their numbers.
 template <typename Body>
 void run_ranks(TransportKind kind, int n, Body body) {
-  expect_ranks_succeed(kind, n, [&body](Transport& net) -> Status {
-    if constexpr (std::is_void_v<std::invoke_result_t<Body&, Transport&>>) {
-      body(net);
-      return assertions_so_far();
-    } else {
-      return body(net);
-    }
-  });
+  expect_all_ok(kind,
+                outcomes_of_ranks(kind, n, [&](Transport& net) { return run_body(body, net); }));
+}
+
+template <typename Body>
+void run_members(TransportKind kind, int n, Body body) {
+  expect_all_ok(kind, outcomes_of_members(kind, n, [&](Transport& net, ControlPort& port) {
+                  return run_body(body, net, port);
+                }));
 }
 
 }  // namespace hvd::testing

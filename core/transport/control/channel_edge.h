@@ -1,0 +1,42 @@
+// An edge between hosts, or within one that shares no memory: a connection whose messages are
+// authenticated one by one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/fork_mark.h"
+#include "net/channel.h"
+#include "transport/control/bell.h"
+#include "transport/control/edge.h"
+#include "transport/control/ringer.h"
+
+namespace hvd {
+
+class ChannelEdge final : public ControlEdge {
+ public:
+  // `ringer` and `bell`, which is this rank's, outlive the edge.
+  static Result<std::unique_ptr<ChannelEdge>> create(Channel channel, Ringer& ringer, Bell& bell);
+  ~ChannelEdge() override;
+
+  // The other side rings for itself.
+  Status send(ConstBytes message, Urgency urgency) override;
+  Result<int> receive(Take take) override;
+  void arm() override;
+  bool drained() const override { return !channel_.wants_write(); }
+  bool closed() override { return closed_; }
+
+ private:
+  ChannelEdge(Channel channel, Ringer& ringer, uint64_t id)
+      : channel_(std::move(channel)), ringer_(ringer), id_(id) {}
+  // Passes failures on, except that the other side has closed the connection.
+  Status unless_closed(const Status& status);
+
+  const ForkMark mark_;
+  Channel channel_;
+  Ringer& ringer_;
+  const uint64_t id_;
+  bool closed_ = false;
+};
+
+}  // namespace hvd

@@ -1,0 +1,194 @@
+// What control/port.h promises, over every kind of transport.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "net/codec.h"
+#include "testing/assertions.h"
+#include "transport/testing/run_ranks.h"
+
+namespace hvd {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::outcomes_of_members;
+using testing::run_members;
+using testing::TransportKind;
+using Clock = std::chrono::steady_clock;
+using Listener = Bell::Listener;
+
+constexpr auto kLong = 20s;  // what no sleep lasts if the bell ends it
+
+class ControlConformance : public ::testing::TestWithParam<TransportKind> {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ControlConformance,
+                         ::testing::ValuesIn(testing::all_transport_kinds()),
+                         [](const auto& kind) { return testing::to_string(kind.param); });
+
+std::vector<int> neighbours(const ControlPort& port) {
+  std::vector<int> ranks = port.tree().children;
+  if (port.tree().parent >= 0) ranks.push_back(port.tree().parent);
+  return ranks;
+}
+
+// Receives as an engine does, asleep whenever nothing has come, until `done` and everything is out.
+template <typename Done>
+Status receive_until(ControlPort& port, ControlPort::Take take, Done done) {
+  while (!done() || !port.drained()) {
+    HVD_TRY_ASSIGN(int count, port.receive(take));
+    if (count > 0) continue;
+    port.bell().listen(Listener::kKeeper);
+    port.arm();
+    HVD_TRY_ASSIGN(count, port.receive(take));
+    const auto start = Clock::now();
+    if (count == 0 && !(done() && port.drained())) port.bell().sleep(Listener::kKeeper, kLong);
+    port.bell().stop_listening();
+    if (Clock::now() - start > kLong / 2) return internal_error("nobody rang");
+    HVD_TRY(port.check());
+  }
+  return Status::ok();
+}
+
+std::string numbered(int from, int to, int number, size_t size) {
+  std::string text = std::to_string(from) + ">" + std::to_string(to) + ":" + std::to_string(number);
+  text.resize(std::max(text.size(), size), static_cast<char>('a' + number % 26));
+  return text;
+}
+
+// Every rank sends `sizes` to each neighbour, all of it before it receives anything.
+void exchange_with_neighbours(TransportKind kind, int ranks, const std::vector<size_t>& sizes) {
+  run_members(kind, ranks, [&](Transport& net, ControlPort& port) -> Status {
+    const std::vector<int> peers = neighbours(port);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      for (const int peer : peers) {
+        const auto text = numbered(net.rank(), peer, static_cast<int>(i), sizes[i]);
+        HVD_TRY(port.send(peer, bytes_of(text), i % 2 == 0 ? Urgency::kUsual : Urgency::kUrgent));
+      }
+    }
+    std::map<int, size_t> received;
+    size_t total = 0;
+    const auto take = [&](int from, ConstBytes message) -> Status {
+      const size_t i = received[from]++;
+      ++total;
+      if (i >= sizes.size()) return internal_error("a message that nobody sent");
+      if (text_of(message) != numbered(from, net.rank(), static_cast<int>(i), sizes[i])) {
+        return internal_error("not the message that comes next");
+      }
+      return Status::ok();
+    };
+    return receive_until(port, take, [&] { return total == peers.size() * sizes.size(); });
+  });
+}
+
+TEST_P(ControlConformance, MessagesOfAnEdgeKeepTheirOrderAndBoundaries) {
+  std::vector<size_t> sizes;
+  for (size_t i = 0; i < 400; ++i) sizes.push_back(i * i % 700);
+  for (const int ranks : {1, 2, 5, 11}) exchange_with_neighbours(GetParam(), ranks, sizes);
+}
+
+TEST_P(ControlConformance, LargeMessagesPassEachOtherThroughSmallRings) {
+  exchange_with_neighbours(GetParam(), 4, {1 << 20, 10, 3 << 20, 100'000});
+}
+
+TEST_P(ControlConformance, TakeMaySend) {
+  // A message goes to and fro on each edge, answered from within `take`.
+  run_members(GetParam(), 3, [](Transport&, ControlPort& port) -> Status {
+    constexpr int kTimes = 200;
+    const std::vector<int> peers = neighbours(port);
+    if (port.tree().parent >= 0) {
+      HVD_TRY(port.send(port.tree().parent, bytes_of("0"), Urgency::kUsual));
+    }
+    std::map<int, int> last;
+    const auto take = [&](int from, ConstBytes message) -> Status {
+      last[from] = std::stoi(std::string(text_of(message)));
+      if (last[from] == kTimes) return Status::ok();
+      return port.send(from, bytes_of(std::to_string(last[from] + 1)), Urgency::kUsual);
+    };
+    return receive_until(port, take, [&] {
+      return std::all_of(peers.begin(), peers.end(),
+                         [&](int peer) { return last.contains(peer) && last[peer] >= kTimes - 1; });
+    });
+  });
+}
+
+TEST_P(ControlConformance, AnIdleKeeperIsWokenByWhatIsUrgent) {
+  // How urgent a message is cannot be told from outside of a connection, so there all are.
+  const bool by_ring = GetParam() != TransportKind::kTcp && GetParam() != TransportKind::kMesh;
+  run_members(GetParam(), 2, [&](Transport& net, ControlPort& port) -> Status {
+    int total = 0;
+    const auto take = [&](int, ConstBytes) { return ++total, Status::ok(); };
+    if (net.rank() == 1) {
+      HVD_TRY(receive_until(port, take, [&] { return total == 1; }));
+      std::this_thread::sleep_for(5ms);  // until it is asleep; it would be told anyway
+      HVD_TRY(port.send(0, bytes_of("of use to somebody who waits"), Urgency::kUsual));
+      std::this_thread::sleep_for(20ms);
+      return port.send(0, bytes_of("of use to all"), Urgency::kUrgent);
+    }
+    port.bell().listen(Listener::kIdleKeeper);
+    port.arm();
+    HVD_TRY(port.receive(take).status());
+    HVD_TRY(port.send(1, bytes_of("ready"), Urgency::kUsual));
+    const auto start = Clock::now();
+    port.bell().sleep(Listener::kIdleKeeper, kLong);
+    EXPECT_LT(Clock::now() - start, kLong / 2);
+    HVD_TRY(port.receive(take).status());
+    if (by_ring) {
+      EXPECT_EQ(total, 2);
+    }
+    return receive_until(port, take, [&] { return total == 2; });
+  });
+}
+
+TEST_P(ControlConformance, AFailureAnywhereRingsAndEndsEveryCall) {
+  const auto outcomes =
+      outcomes_of_members(GetParam(), 5, [](Transport& net, ControlPort& port) -> Status {
+        if (net.rank() == 3) {
+          std::this_thread::sleep_for(10ms);
+          return invalid_argument("rank 3 has had enough");  // and so aborts the others
+        }
+        port.bell().listen(Listener::kIdleKeeper);
+        port.arm();
+        const auto take = [](int, ConstBytes) { return Status::ok(); };
+        auto received = port.receive(take);
+        const auto start = Clock::now();
+        if (received.is_ok()) port.bell().sleep(Listener::kIdleKeeper, kLong);
+        if (Clock::now() - start > kLong / 2) return internal_error("nobody rang");
+        const Status failure = port.check();
+        EXPECT_EQ(port.receive(take).status().message(), failure.message());
+        for (const int peer : neighbours(port)) {
+          EXPECT_EQ(port.send(peer, {}, Urgency::kUsual).message(), failure.message());
+        }
+        return failure;
+      });
+  for (const int rank : {0, 1, 2, 4}) {
+    EXPECT_CODE(StatusCode::kAborted, outcomes[rank]);
+    EXPECT_THAT(outcomes[rank].message(), ::testing::HasSubstr("rank 3 has had enough"));
+  }
+}
+
+TEST_P(ControlConformance, AFailureOfTakeIsPassedOnAndFinal) {
+  run_members(GetParam(), 2, [](Transport& net, ControlPort& port) -> Status {
+    const auto refuse = [](int, ConstBytes) { return precondition("not this one"); };
+    HVD_TRY(port.send(1 - net.rank(), bytes_of("x"), Urgency::kUsual));
+    EXPECT_CODE(StatusCode::kPrecondition, receive_until(port, refuse, [] { return false; }));
+    EXPECT_CODE(StatusCode::kPrecondition, port.check());
+    return Status::ok();
+  });
+}
+
+TEST_P(ControlConformance, AMessageAboveTheLimitIsRefusedAndHarmless) {
+  run_members(GetParam(), 2, [](Transport& net, ControlPort& port) -> Status {
+    const ByteBuffer much((16 << 20) + 1);
+    EXPECT_CODE(StatusCode::kInvalidArgument, port.send(1 - net.rank(), much, Urgency::kUsual));
+    int total = 0;
+    HVD_TRY(port.send(1 - net.rank(), bytes_of("x"), Urgency::kUsual));
+    return receive_until(
+        port, [&](int, ConstBytes) { return ++total, Status::ok(); }, [&] { return total == 1; });
+  });
+}
+
+}  // namespace
+}  // namespace hvd

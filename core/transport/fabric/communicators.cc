@@ -1,0 +1,237 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "base/log.h"
+#include "net/authenticate.h"
+#include "net/socket.h"
+#include "transport/control/channel_edge.h"
+#include "transport/control/tree_port.h"
+#include "transport/fabric/impl.h"
+#include "transport/mesh.h"
+#include "transport/tcp/local_socket.h"
+#include "transport/tcp/stream_links.h"
+
+namespace hvd {
+namespace {
+
+// A connection that takes longer is tried again, so that a failure of the job is seen meanwhile.
+constexpr std::chrono::milliseconds kFirstPatience{2'000};
+// For the first address of several.
+constexpr std::chrono::milliseconds kHeadStart{250};
+
+// The links of one communicator, with ranks counted as the communicator does.
+class FabricLinks final : public LinkSource {
+ public:
+  using Open = std::function<Result<AuthenticatedStream>(int job_rank, Deadline deadline)>;
+
+  FabricLinks(std::vector<int> ranks, std::shared_ptr<Inbox> inbox, Open open,
+              std::function<void()> on_close)
+      : ranks_(std::move(ranks)),
+        inbox_(std::move(inbox)),
+        open_(std::move(open)),
+        on_close_(std::move(on_close)) {}
+  ~FabricLinks() override {
+    if (!mark_.in_child()) on_close_();
+  }
+
+  Result<std::unique_ptr<OutLink>> connect(int to, Deadline deadline) override {
+    HVD_TRY_ASSIGN(AuthenticatedStream peer, open_(ranks_[to], deadline));
+    return std::unique_ptr<OutLink>(std::make_unique<StreamOut>(std::move(peer.stream)));
+  }
+
+  std::vector<Arrival> arrivals() override {
+    std::vector<Arrival> arrived;
+    for (Inbox::Item& item : inbox_->take()) {
+      const auto found = std::find(ranks_.begin(), ranks_.end(), item.from);
+      if (found == ranks_.end()) {
+        HVD_LOG(kWarning, "refused rank {}: it does not belong to this communicator", item.from);
+        continue;
+      }
+      arrived.push_back({static_cast<int>(found - ranks_.begin()), std::move(item.link)});
+    }
+    return arrived;
+  }
+
+  int arrivals_descriptor() const override { return inbox_->descriptor(); }
+
+ private:
+  const std::vector<int> ranks_;
+  const std::shared_ptr<Inbox> inbox_;
+  const Open open_;
+  const std::function<void()> on_close_;
+  const ForkMark mark_;
+};
+
+}  // namespace
+
+Result<AuthenticatedStream> Fabric::Impl::open(int to, Hello::Purpose purpose,
+                                               uint64_t communicator, Deadline deadline) {
+  for (std::chrono::milliseconds patience = kFirstPatience;; patience *= 2) {
+    const Deadline attempt = earlier(deadline, Deadline::after(patience));
+    auto opened = try_open(to, attempt);
+    if (opened.is_ok()) {
+      const Hello hello{options_.round, purpose, options_.rank, to, communicator};
+      HVD_TRY(send_hello(*opened, hello, deadline));
+      return opened;
+    }
+    if (health_.failed()) return health_.status();
+    if (opened.status().code() != StatusCode::kTimeout || deadline.expired()) {
+      return opened.status().with_context((*roster_)[to].name());
+    }
+  }
+}
+
+Result<AuthenticatedStream> Fabric::Impl::try_open(int to, Deadline deadline) {
+  const StreamOptions stream_options{options_.tls};
+  Result<Fd> socket = unavailable("it has no address that can be reached from this host");
+  if (roster_->is_local(to)) {
+    socket = connect_local((*roster_)[to].local_name, deadline);
+  } else {
+    // The best alone at first: the losers of a race are strangers to the peer who hang up.
+    const std::vector<Endpoint> where = roster_->reachable(to);
+    if (!where.empty()) {
+      const Deadline head_start = Deadline::after(kHeadStart);
+      socket =
+          connect_to(where.front(), where.size() == 1 ? deadline : earlier(deadline, head_start));
+    }
+    if (!socket.is_ok() && where.size() > 1) socket = connect_any(where, deadline);
+  }
+  if (!socket.is_ok()) return socket.status();
+  return connect_stream(std::move(socket).value(), secret_, stream_options, deadline);
+}
+
+Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator,
+                                                           const std::vector<int>& ranks,
+                                                           Deadline deadline) {
+  const auto found = std::find(ranks.begin(), ranks.end(), options_.rank);
+  HVD_CHECK(found != ranks.end());
+  for (const int rank : ranks) HVD_CHECK(rank >= 0 && rank < options_.size);
+  if (health_.failed()) return health_.status();
+  const auto rank = static_cast<int>(found - ranks.begin());
+  Topology topology = roster_->topology(ranks);
+  auto joined_host = join_host(communicator, topology, rank, ranks, deadline);
+  if (!joined_host.is_ok()) return lost_at_store(joined_host.status());
+  HVD_TRY_ASSIGN(auto inbox, lobby_.claim(communicator));
+  auto links = std::make_unique<FabricLinks>(
+      ranks, std::move(inbox),
+      [this, communicator](int to, Deadline until) {
+        return open(to, Hello::Purpose::kData, communicator, until);
+      },
+      [this, communicator] {
+        lobby_.drop(communicator);
+        MutexLock lock(meshes_mutex_);
+        meshes_.erase(communicator);
+      });
+  const auto shared = hosts_share_memory(communicator, topology, ranks, deadline);
+  if (!shared.is_ok()) return lost_at_store(shared.status());
+  {
+    MutexLock lock(meshes_mutex_);
+    meshes_[communicator] = {ranks, joined_host->get()};
+  }
+  MeshOptions options;
+  options.hosts_share_memory = *shared;
+  options.job_ranks = ranks;
+  options.policy = policy_;
+  return std::unique_ptr<Transport>(
+      std::make_unique<Mesh>(rank, std::move(topology), std::move(options), health_,
+                             std::move(links), std::move(joined_host).value()));
+}
+
+Status Fabric::Impl::lost_at_store(const Status& failure) {
+  if (failure.lost_rank() < 0) return failure;
+  health_.fail(failure);
+  return health_.status();
+}
+
+Result<std::unique_ptr<HostLinks>> Fabric::Impl::join_host(uint64_t communicator,
+                                                           const Topology& topology, int rank,
+                                                           const std::vector<int>& ranks,
+                                                           Deadline deadline) {
+  const std::vector<int>& here = topology.ranks_on(topology.host_of(rank));
+  if (here.size() < 2 || !options_.shared_memory) return std::unique_ptr<HostLinks>();
+  HostLinksOptions options;
+  options.local_rank = topology.local_rank(rank);
+  for (const int each : here) options.names.push_back(ranks[each]);
+  options.kind = roster_->segment_kind(options.names);
+  options.key = shared_memory_key(communicator, options.names.front());
+  auto joined = HostLinks::join(options, *store_, keeper_, health_, deadline);
+  if (joined.status().code() != StatusCode::kUnavailable) return joined;
+  HVD_LOG(kWarning, "{}; its ranks use sockets, which is slower", joined.status().message());
+  return std::unique_ptr<HostLinks>();
+}
+
+std::string Fabric::Impl::shared_memory_key(uint64_t communicator, int first_rank) const {
+  return fmt::format("{}/shm/{}/{}", options_.round, communicator, first_rank);
+}
+
+Result<bool> Fabric::Impl::hosts_share_memory(uint64_t communicator, const Topology& topology,
+                                              const std::vector<int>& ranks, Deadline deadline) {
+  if (topology.largest_host() < 2 || !options_.shared_memory) return false;
+  std::vector<HostLinks::Host> hosts;
+  for (int host = 0; host < topology.hosts(); ++host) {
+    const std::vector<int>& there = topology.ranks_on(host);
+    if (there.size() < 2) continue;
+    hosts.push_back(
+        {shared_memory_key(communicator, ranks[there.front()]), static_cast<int>(there.size())});
+  }
+  return HostLinks::joined_everywhere(hosts, *store_, health_, deadline);
+}
+
+Result<Channel> Fabric::Impl::open_control(uint64_t communicator, int to, Deadline deadline) {
+  auto opened = open(to, Hello::Purpose::kControl, communicator, deadline);
+  if (health_.failed()) return health_.status();
+  if (!opened.is_ok()) return opened.status().with_context(fmt::format("rank {}", to));
+  return Channel(std::move(opened).value(), kMessageLimit);
+}
+
+Result<Channel> Fabric::Impl::accept_control(uint64_t communicator, int from, Deadline deadline) {
+  HVD_TRY_ASSIGN(auto peer, lobby_.wait_for_control(communicator, from, health_, deadline));
+  return Channel(std::move(peer), kMessageLimit);
+}
+
+Result<std::unique_ptr<ControlPort>> Fabric::Impl::make_control(uint64_t communicator,
+                                                                Transport& mesh,
+                                                                Deadline deadline) {
+  if (health_.failed()) return health_.status();
+  Made made;
+  {
+    MutexLock lock(meshes_mutex_);
+    made = meshes_.at(communicator);
+  }
+  const Topology& topology = mesh.topology();
+  const int rank = mesh.rank();
+  const int local_rank = topology.local_rank(rank);
+  ControlTree tree = ControlTree::of(rank, topology);
+  std::unique_ptr<Bell> own_bell;
+  if (made.host_links == nullptr) own_bell = std::make_unique<Bell>();
+  Bell& bell = own_bell != nullptr ? *own_bell : made.host_links->control().seat(local_rank).bell;
+
+  std::vector<TreePort::Neighbour> neighbours;
+  const auto add = [&](int peer) -> Status {
+    const bool is_parent = peer == tree.parent;
+    TreePort::Neighbour neighbour{peer, made.ranks[peer], nullptr};
+    if (made.host_links != nullptr && topology.host_of(peer) == topology.host_of(rank)) {
+      const ControlMemory& memory = made.host_links->control();
+      const int local_peer = topology.local_rank(peer);
+      neighbour.edge = is_parent ? RingEdge::to_parent(memory, local_rank, local_peer)
+                                 : RingEdge::to_child(memory, local_rank, local_peer);
+    } else {
+      auto channel = is_parent ? open_control(communicator, neighbour.name, deadline)
+                               : accept_control(communicator, neighbour.name, deadline);
+      if (!channel.is_ok()) return channel.status();
+      HVD_TRY_ASSIGN(neighbour.edge,
+                     ChannelEdge::create(std::move(channel).value(), *ringer_, bell));
+    }
+    neighbours.push_back(std::move(neighbour));
+    return Status::ok();
+  };
+  if (tree.parent >= 0) HVD_TRY(add(tree.parent));
+  for (const int child : tree.children) HVD_TRY(add(child));
+  return std::unique_ptr<ControlPort>(std::make_unique<TreePort>(
+      std::move(tree), std::move(neighbours), bell, std::move(own_bell), mesh.arena(), health_));
+}
+
+}  // namespace hvd

@@ -1,0 +1,111 @@
+// What a Fabric is made of. Coming together is in join.cc, transports and control planes between
+// ranks are made in communicators.cc, and the life in between, with the thread hvd-net, is in
+// life.cc.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "net/channel.h"
+#include "net/poller.h"
+#include "transport/control/ringer.h"
+#include "transport/fabric.h"
+#include "transport/shm/host_links.h"
+#include "transport/shm/lifeline.h"
+#include "transport/tcp/doorman.h"
+#include "transport/tcp/lobby.h"
+#include "transport/tcp/peer_watch.h"
+#include "transport/tcp/roster.h"
+#include "transport/waiting.h"
+
+namespace hvd {
+
+class Fabric::Impl {
+ public:
+  Impl(const FabricOptions& options, const Secret& secret, StoreClient* store)
+      : options_(options), secret_(secret), store_(store) {}
+  ~Impl();
+
+  Status join(Deadline deadline);
+  // Tells the others why join() failed, so that they need not wait for us. Returns the reason to
+  // give: the first that any rank found.
+  Status give_up(const Status& why);
+  Result<std::unique_ptr<Transport>> make_mesh(uint64_t communicator, const std::vector<int>& ranks,
+                                               Deadline deadline) HVD_EXCLUDES(meshes_mutex_);
+  Result<std::unique_ptr<ControlPort>> make_control(uint64_t communicator, Transport& mesh,
+                                                    Deadline deadline) HVD_EXCLUDES(meshes_mutex_);
+  void leave();
+
+  // Opens a connection to `to` and greets it.
+  Result<AuthenticatedStream> open(int to, Hello::Purpose purpose, uint64_t communicator,
+                                   Deadline deadline);
+
+  const Topology& topology() const { return *topology_; }
+  Health& health() { return health_; }
+  int rank() const { return options_.rank; }
+  const std::vector<std::string>& listening_on() const { return listening_on_; }
+
+ private:
+  // What make_control needs to know of a mesh that make_mesh made, for as long as that exists.
+  struct Made {
+    std::vector<int> ranks;  // of the job
+    HostLinks* host_links;   // or null
+  };
+
+  // Steps of join().
+  Status bind_listeners(PeerRecord& record, std::vector<Fd>& listeners);
+  Status gather(const PeerRecord& record, Deadline deadline);
+  Status start(Fd local_listener, std::vector<Fd> listeners);
+  Status connect_watches(Deadline deadline);
+
+  Result<AuthenticatedStream> try_open(int to, Deadline deadline);
+  // A failure of the rendezvous; all meshes share it if it is the loss of a rank.
+  Status lost_at_store(const Status& failure);
+  Result<std::unique_ptr<HostLinks>> join_host(uint64_t communicator, const Topology& topology,
+                                               int rank, const std::vector<int>& ranks,
+                                               Deadline deadline);
+  Result<bool> hosts_share_memory(uint64_t communicator, const Topology& topology,
+                                  const std::vector<int>& ranks, Deadline deadline);
+  Result<Channel> open_control(uint64_t communicator, int to, Deadline deadline);
+  Result<Channel> accept_control(uint64_t communicator, int from, Deadline deadline);
+  // `first_rank`: the first rank of the communicator on the host.
+  std::string shared_memory_key(uint64_t communicator, int first_rank) const;
+
+  // The thread hvd-net.
+  void run();
+  Status on_peer(const Hello& hello, AuthenticatedStream peer);
+  int watchable_pid(int peer) const;
+
+  // Constant once joined.
+  const FabricOptions options_;
+  const Secret secret_;
+  StoreClient* const store_;
+  Health health_;
+  std::optional<Roster> roster_;
+  std::optional<Topology> topology_;
+  std::vector<std::string> listening_on_;
+  WaitPolicy policy_;
+  bool entered_ = false;  // the group of this round at the store
+
+  LifelineKeeper keeper_;
+  std::unique_ptr<Poller> poller_;
+  std::unique_ptr<PeerWatch> watch_;
+  std::unique_ptr<Ringer> ringer_;
+  std::unique_ptr<Doorman> doorman_;  // hvd-net only, once that runs
+  Lobby lobby_;
+
+  Mutex meshes_mutex_;
+  std::map<uint64_t, Made> meshes_ HVD_GUARDED_BY(meshes_mutex_);
+
+  std::atomic<bool> left_{false};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace hvd

@@ -1,0 +1,54 @@
+#include <utility>
+
+#include "transport/fabric/impl.h"
+
+namespace hvd {
+
+void Fabric::Impl::run() {
+  keeper_.install_on_this_thread();
+  std::vector<PollEvent> events;
+  while (!stop_) {
+    watch_->update();
+    if (left_) doorman_.reset();  // nobody is let in any more
+    const Status waited =
+        poller_->wait(events, doorman_ ? doorman_->next_deadline() : Deadline::never());
+    if (!waited.is_ok()) return health_.fail(waited.with_context("network thread"));
+    for (const PollEvent& event : events) {
+      if (ringer_->on_event(event) || watch_->on_event(event)) continue;
+      if (doorman_) (void)doorman_->on_event(event);
+    }
+    if (doorman_) doorman_->expire();
+  }
+}
+
+Status Fabric::Impl::on_peer(const Hello& hello, AuthenticatedStream peer) {
+  if (hello.purpose != Hello::Purpose::kWatch) return lobby_.put(hello, std::move(peer));
+  return watch_->add(hello.from, /*outgoing=*/false, Channel(std::move(peer), kWatchMessageLimit),
+                     (*roster_)[hello.from].name(), watchable_pid(hello.from));
+}
+
+int Fabric::Impl::watchable_pid(int peer) const {
+  const PeerRecord& record = (*roster_)[peer];
+  const bool same_process = record.pid == (*roster_)[options_.rank].pid;
+  return roster_->shares_pids(peer) && !same_process ? record.pid : 0;
+}
+
+void Fabric::Impl::leave() {
+  if (watch_ == nullptr || left_.exchange(true)) return;
+  watch_->say_goodbye();
+  health_.fail(aborted("this rank has left the job"));
+  poller_->wake();
+}
+
+// The thread stays until now because meshes that still exist have their lifelines in its hand: it
+// would take them with it, and their peers would take us for dead.
+Fabric::Impl::~Impl() {
+  leave();
+  if (entered_) (void)store_->leave_group();
+  if (!thread_.joinable()) return;
+  stop_ = true;
+  poller_->wake();
+  thread_.join();
+}
+
+}  // namespace hvd
