@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/deadline.h"
 #include "base/status.h"
+#include "collectives/pieces.h"
 #include "collectives/reduction.h"
 #include "transport/shm/arena.h"
 #include "transport/transport.h"
@@ -23,7 +24,12 @@ inline Arena* arena_of_all(Transport& net) {
   return net.topology().hosts() == 1 && net.hosts_share_memory() ? net.arena() : nullptr;
 }
 
-// Reduces `data`, which has the same size on every rank, in place.
+// Reduces the pieces as one buffer, whose size is the same on every rank; where pieces begin and
+// end is each rank's own affair. Straight from the inputs through the slots to the outputs: a list
+// of many costs no more passes over memory than one buffer.
+Status shared_memory_allreduce(Arena& arena, std::span<const Piece> pieces,
+                               const Reduction& reduction, Deadline deadline);
+// The same for one buffer, in place.
 Status shared_memory_allreduce(Arena& arena, Bytes data, const Reduction& reduction,
                                Deadline deadline);
 

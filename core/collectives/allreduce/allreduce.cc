@@ -2,9 +2,20 @@
 
 #include <fmt/format.h>
 
+#include "collectives/blocks.h"
 #include "collectives/shared_memory.h"
 
 namespace hvd {
+
+namespace {
+
+Status check_whole_elements(size_t bytes, const Reduction& reduction) {
+  if (bytes % reduction.element_size() == 0) return Status::ok();
+  return invalid_argument(fmt::format("allreduce: {} bytes are no whole number of {} elements",
+                                      bytes, to_string(reduction.dtype())));
+}
+
+}  // namespace
 
 std::span<const AllreduceAlgorithm> offered_allreduce_algorithms() {
   static constexpr AllreduceAlgorithm kOffered[] = {
@@ -18,10 +29,7 @@ std::span<const AllreduceAlgorithm> offered_allreduce_algorithms() {
 Status run_allreduce(AllreduceAlgorithm algorithm, Transport& net, Bytes data,
                      const Reduction& reduction, const AllreduceOptions& options, Scratch& scratch,
                      Deadline deadline) {
-  if (data.size() % reduction.element_size() != 0) {
-    return invalid_argument(fmt::format("allreduce: {} bytes are no whole number of {} elements",
-                                        data.size(), to_string(reduction.dtype())));
-  }
+  HVD_TRY(check_whole_elements(data.size(), reduction));
   switch (algorithm) {
     case AllreduceAlgorithm::kRecursiveDoubling:
       return recursive_doubling_allreduce(net, data, reduction, scratch, deadline);
@@ -36,6 +44,26 @@ Status run_allreduce(AllreduceAlgorithm algorithm, Transport& net, Bytes data,
   }
   return invalid_argument(
       fmt::format("allreduce: {} is no algorithm to run", to_string(algorithm)));
+}
+
+Status allreduce_pieces(AllreduceAlgorithm algorithm, Transport& net, std::span<const Piece> pieces,
+                        const Reduction& reduction, const AllreduceOptions& options,
+                        Scratch& fusion, Scratch& scratch, Deadline deadline) {
+  for (const Piece& piece : pieces) HVD_TRY(check_whole_elements(piece.bytes, reduction));
+  if (algorithm == AllreduceAlgorithm::kSharedMemory) {
+    return shared_memory_allreduce(*net.arena(), pieces, reduction, deadline);
+  }
+  if (pieces.size() == 1) {
+    const Bytes out(pieces[0].out, pieces[0].bytes);
+    copy_bytes(out, ConstBytes(pieces[0].in, pieces[0].bytes));
+    return run_allreduce(algorithm, net, out, reduction, options, scratch, deadline);
+  }
+  const Pieces all(pieces);
+  const Bytes packed = fusion.get(all.total());
+  all.copy_from(0, packed.data(), packed.size());
+  HVD_TRY(run_allreduce(algorithm, net, packed, reduction, options, scratch, deadline));
+  all.copy_to(0, packed.data(), packed.size());
+  return Status::ok();
 }
 
 Status allreduce(Transport& net, Bytes data, const Reduction& reduction,

@@ -2,9 +2,12 @@
 // equal sizes and equal reductions; a failure leaves `data` with any content.
 #pragma once
 
+#include <span>
+
 #include "base/bytes.h"
 #include "base/deadline.h"
 #include "base/status.h"
+#include "collectives/pieces.h"
 #include "collectives/reduction.h"
 #include "collectives/scratch.h"
 #include "collectives/select.h"
@@ -32,6 +35,14 @@ std::span<const AllreduceAlgorithm> offered_allreduce_algorithms();
 Status run_allreduce(AllreduceAlgorithm algorithm, Transport& net, Bytes data,
                      const Reduction& reduction, const AllreduceOptions& options, Scratch& scratch,
                      Deadline deadline);
+
+// The same for memory in pieces, from `in` to `out` of each; all ranks have equally much in total.
+// Through shared memory the pieces are read and written where they lie; other algorithms run in the
+// output of a single piece, or on several packed side by side in `fusion`. Where pieces lie does
+// not show in the bits, unless `algorithm` lets the place of an element show.
+Status allreduce_pieces(AllreduceAlgorithm algorithm, Transport& net, std::span<const Piece> pieces,
+                        const Reduction& reduction, const AllreduceOptions& options,
+                        Scratch& fusion, Scratch& scratch, Deadline deadline);
 
 // With the algorithm that the options name or the model favours.
 Status allreduce(Transport& net, Bytes data, const Reduction& reduction,
