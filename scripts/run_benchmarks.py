@@ -30,10 +30,14 @@ LATENCIES_PER_ROUND = 1.5
 
 
 class Report:
-    """Prints lines as they come and keeps the figures for bench.json."""
+    """Prints lines as they come and keeps their figures in bench.json, whole after each."""
 
-    def __init__(self):
+    def __init__(self, folder: pathlib.Path):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = folder / "bench.json"
+        self.machine = machine()
         self.rows: list[dict] = []
+        self.say(self.machine)
 
     def say(self, text: str = "") -> None:
         print(text, flush=True)
@@ -43,6 +47,10 @@ class Report:
 
     def keep(self, part: str, **figures) -> None:
         self.rows.append({"part": part, "load": os.getloadavg()[0], **figures})
+        text = json.dumps({"machine": self.machine, "lines": self.rows}, indent=1)
+        unfinished = self.file.with_suffix(".part")
+        unfinished.write_text(text + "\n")
+        unfinished.replace(self.file)
 
 
 def verdict(met: bool) -> str:
@@ -272,17 +280,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "results")
     given = parser.parse_args()
-    report = Report()
-    report.say(machine())
+    report = Report(given.results)
     one_host(report, given.build, 3, 1 if given.quick else 3)
     network(report, given.build, 3 if given.quick else 7)
     startup(report, given.build, 3 if given.quick else 7)
     kernels(report, given.build, 2 if given.quick else 5)
     missed = sum(not row["met"] for row in report.rows)
     report.say(f"\n{len(report.rows)} lines, {missed} missed their target")
-    given.results.mkdir(parents=True, exist_ok=True)
-    figures = {"machine": machine(), "lines": report.rows}
-    (given.results / "bench.json").write_text(json.dumps(figures, indent=1) + "\n")
     return 0
 
 
