@@ -19,6 +19,7 @@ std::string_view to_string(StatusCode code) {
     case StatusCode::kUnavailable: return "kUnavailable";
     case StatusCode::kIo: return "kIo";
     case StatusCode::kInternal: return "kInternal";
+    case StatusCode::kAlreadyExists: return "kAlreadyExists";
   }
   return "unknown status code";
 }
@@ -66,6 +67,9 @@ Status unauthenticated(std::string message) {
 }
 Status not_found(std::string message) { return {StatusCode::kNotFound, std::move(message)}; }
 Status unavailable(std::string message) { return {StatusCode::kUnavailable, std::move(message)}; }
+Status already_exists(std::string message) {
+  return Status(StatusCode::kAlreadyExists, std::move(message));
+}
 Status internal_error(std::string message) { return {StatusCode::kInternal, std::move(message)}; }
 
 Status peer_lost(int rank, std::string_view why) {

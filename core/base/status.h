@@ -25,7 +25,10 @@ enum class StatusCode {
   kUnavailable,      // this machine cannot do it (no shared memory, no permission, no space)
   kIo,               // the operating system refused
   kInternal,         // a broken promise of our own
+  kAlreadyExists,    // what was to be made is there
 };
+
+inline constexpr StatusCode kLastStatusCode = StatusCode::kAlreadyExists;
 
 // "kPeerLost" for StatusCode::kPeerLost, and so on: for logs and tests.
 std::string_view to_string(StatusCode code);
@@ -75,6 +78,7 @@ Status aborted(std::string message);
 Status unauthenticated(std::string message);
 Status not_found(std::string message);
 Status unavailable(std::string message);
+Status already_exists(std::string message);
 Status internal_error(std::string message);
 // "<what>: <strerror(error_number)>".
 Status io_error(std::string_view what, int error_number);

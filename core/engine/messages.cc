@@ -13,7 +13,7 @@ constexpr uint64_t kMostIds = 1 << 24;
 Result<MessageKind> kind_of(ConstBytes message) {
   if (message.empty()) return invalid_argument("malformed message: empty");
   const auto kind = std::to_integer<uint8_t>(message.front());
-  if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::kReports)) {
+  if (kind < 1 || kind > static_cast<uint8_t>(MessageKind::kGoodbye)) {
     return invalid_argument(fmt::format("malformed message: kind {}", kind));
   }
   return static_cast<MessageKind>(kind);
@@ -61,7 +61,7 @@ void encode(const Status& status, Encoder& out) {
 Status decode(Decoder& in, Status& status) {
   uint8_t code = 0;
   HVD_TRY(in.get(code));
-  if (code > static_cast<uint8_t>(StatusCode::kInternal)) {
+  if (code > static_cast<uint8_t>(kLastStatusCode)) {
     return invalid_argument("malformed message: status");
   }
   status = Status::ok();

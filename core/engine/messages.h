@@ -20,6 +20,7 @@ enum class MessageKind : uint8_t {
   kAlarm = 3,         // up: a tensor waits for too long
   kQuestion = 4,      // down: what is everybody doing?
   kReports = 5,       // up: the answers
+  kGoodbye = 6,       // up: the last message, after a plan that ends the engine
 };
 // Fails for a message without a kind that we know.
 Result<MessageKind> kind_of(ConstBytes message);

@@ -450,6 +450,7 @@ void Negotiator::apply(const DecidedPlan& decided) {
   }
   retire(evicted);
   plan.groups = decided.groups;
+  plan.joined_here = has_joined();
   plan.tunables = decided.tunables;
   plan.shutdown = decided.shutdown;
   if (decided.last_joined >= 0) {

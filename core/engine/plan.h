@@ -16,6 +16,8 @@ struct Plan {
   std::vector<std::shared_ptr<const Response>> responses;
   // By response: the group that it was submitted with, where groups matter; else empty.
   std::vector<uint32_t> groups;
+  // This rank has joined, and may be without some of the tensors.
+  bool joined_here = false;
   // Every rank has joined; this one was the last. A rank of the set.
   std::optional<int> last_joined;
   // New settings, as the tuner encoded them; they hold from the next plan on.

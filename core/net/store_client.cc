@@ -73,7 +73,7 @@ Result<ByteBuffer> StoreClient::receive(uint64_t oldest_id, Deadline deadline) {
     HVD_TRY(answer.finish());
     received_id_ = id;
     if (code == static_cast<uint8_t>(StatusCode::kOk)) return result;
-    if (code > static_cast<uint8_t>(StatusCode::kInternal)) {
+    if (code > static_cast<uint8_t>(kLastStatusCode)) {
       return failed(internal_error("answered with unknown status " + std::to_string(code)));
     }
     if (code == static_cast<uint8_t>(StatusCode::kPeerLost)) {

@@ -44,6 +44,12 @@ class Backoff {
     return yield();
   }
 
+  // What was waited for has come: the next wait begins.
+  void restart() {
+    polls_ = 0;
+    sleep_at_ = {};
+  }
+
  private:
   bool yield();
 

@@ -1,0 +1,120 @@
+// The engine of one process set: turns tensors that its ranks submit in any order into collectives
+// that all of them run in the same order.
+//
+// There is no cycle. The engine is run by whoever needs it: a thread that waits for an operation
+// takes it over until the operation is done ("helper"), so that a blocking operation costs no
+// switch of threads; for callers who do not wait the engine has a thread of its own ("keeper"),
+// which sleeps whenever there is nothing to do. While a batch is being reduced, the next one
+// gathers.
+//
+// A failure (a lost rank, a shutdown) ends the engine: everything in flight fails with the reason,
+// and so does everything submitted later.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/fork_mark.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "engine/in_flight.h"
+#include "engine/operation.h"
+#include "engine/worker.h"
+#include "transport/control/port.h"
+#include "transport/transport.h"
+#include "transport/waiting.h"
+
+namespace hvd {
+
+struct EngineOptions {
+  WorkerOptions worker;
+  std::string thread_name = "hvd-engine";
+  int core = -1;          // to pin the keeper to; -1: none
+  int ranks_on_host = 1;  // of the whole job: how patiently to spin
+};
+
+// Whether the caller of submit() waits for the operation right away. Then nobody is woken: the
+// caller itself will run the engine.
+enum class Follow { kNothing, kWait };
+
+class Engine {
+ public:
+  // `port` is null exactly if `net` has one rank; then operations run within submit().
+  static Result<std::unique_ptr<Engine>> start(const EngineOptions& options,
+                                               std::shared_ptr<Transport> net,
+                                               std::shared_ptr<ControlPort> port);
+  ~Engine();  // stop()
+
+  int rank() const { return net_->rank(); }
+  int size() const { return net_->size(); }
+  const std::vector<int>& job_ranks() const { return options_.worker.executor.job_ranks; }
+
+  // Safe from any thread, and never waits. Fails at once for what is wrong by itself.
+  Status submit(const std::shared_ptr<Operation>& operation, Follow follow = Follow::kNothing);
+
+  // Runs the engine until the operation is done, or until the deadline, after which it goes on.
+  // Returns kTimeout then, and ok otherwise: how the operation fared is in its status().
+  Status wait(const Operation& operation, Deadline deadline = Deadline::never());
+
+  // Ends the engine on all ranks; everything in flight fails with `reason`. Returns once it has
+  // ended here and the neighbours know, or at the deadline.
+  void shutdown(const Status& reason, Deadline deadline);
+  // Ends the engine here: everything in flight fails with `reason`.
+  void end(const Status& reason);
+  // Ok, or why it ended.
+  Status ended() const HVD_EXCLUDES(ended_mutex_);
+
+ private:
+  Engine(const EngineOptions& options, std::shared_ptr<Transport> net,
+         std::shared_ptr<ControlPort> port);
+
+  // Runs the engine until `done`, by taking it over whenever nobody else runs it.
+  template <typename Done>
+  bool help_until(Done done, Deadline deadline);
+  template <typename Done>
+  void run_until(Done done, Deadline deadline) HVD_REQUIRES(running_);
+  void hand_back() HVD_REQUIRES(running_);
+  template <typename Done>
+  void wait_for_runner(Done done, Deadline deadline);
+  void wake_waiters();
+
+  bool advance() HVD_REQUIRES(running_);
+  void sleep(Bell::Listener listener, Deadline deadline) HVD_REQUIRES(running_);
+
+  // The thread of its own.
+  void keep();
+
+  // Constant after start.
+  const EngineOptions options_;
+  const std::shared_ptr<Transport> net_;
+  const std::shared_ptr<ControlPort> port_;
+  const WaitPolicy helper_policy_;
+  const ForkMark mark_;
+
+  InFlight in_flight_;
+
+  // Held by the thread that runs the engine.
+  Mutex running_;
+  std::unique_ptr<Worker> worker_ HVD_GUARDED_BY(running_);
+
+  std::atomic<bool> wants_shutdown_{false};
+  std::atomic<bool> has_ended_{false};
+  std::atomic<bool> parted_{false};  // and the neighbours know
+  mutable Mutex ended_mutex_;
+  Status shutdown_ HVD_GUARDED_BY(ended_mutex_);  // what wants_shutdown_ is about
+  Status ended_ HVD_GUARDED_BY(ended_mutex_);
+
+  std::atomic<int> helpers_{0};  // threads that wait, one of which may run the engine
+  std::atomic<int> waiters_{0};  // of these, those that another thread has to wake
+  Mutex waiting_;
+  CondVar changed_;
+
+  std::atomic<bool> stop_{false};
+  std::thread keeper_;
+};
+
+}  // namespace hvd

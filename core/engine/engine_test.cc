@@ -1,0 +1,415 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "engine/testing/member.h"
+#include "testing/assertions.h"
+#include "transport/testing/run_ranks.h"
+
+namespace hvd {
+namespace {
+
+using testing::Member;
+using testing::run_members;
+using testing::TransportKind;
+using testing::worker_options;
+
+struct World {
+  TransportKind kind;
+  int ranks;
+};
+
+class EngineTest : public ::testing::TestWithParam<World> {
+ protected:
+  // Each rank gets a Member; all end together.
+  template <typename Body>
+  void run(Body body) {
+    run(body, [](WorkerOptions&) {});
+  }
+  template <typename Body, typename Change>
+  void run(Body body, Change change) {
+    run_members(GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPort& port) {
+      WorkerOptions options = worker_options(net.size());
+      change(options);
+      Member member(net, port, options);
+      body(member, net.rank(), net.size());
+      if (!::testing::Test::HasFatalFailure()) member.shutdown();
+    });
+  }
+};
+
+// Σ over ranks of (rank + i).
+std::vector<float> ramp(int rank, int count) {
+  std::vector<float> values(count);
+  for (int i = 0; i < count; ++i) values[i] = static_cast<float>(rank + i);
+  return values;
+}
+std::vector<float> sum_of_ramps(int ranks, int count) {
+  std::vector<float> values(count);
+  for (int i = 0; i < count; ++i) {
+    values[i] = static_cast<float>(ranks * (ranks - 1) / 2 + ranks * i);
+  }
+  return values;
+}
+
+TEST_P(EngineTest, ReducesTensorsThatRanksSubmitInAnyOrder) {
+  constexpr int kTensors = 60;
+  run([](Member& member, int rank, int size) {
+    std::mt19937 random(static_cast<unsigned>(rank));
+    for (int step = 0; step < 3; ++step) {
+      std::vector<int> order(kTensors);
+      std::iota(order.begin(), order.end(), 0);
+      std::shuffle(order.begin(), order.end(), random);
+      std::vector<std::vector<float>> data(kTensors);
+      std::vector<Result<std::shared_ptr<Operation>>> started;
+      for (const int tensor : order) {
+        data[tensor] = ramp(rank + tensor, 1 + tensor * 37 % 500);
+        started.push_back(member.start_allreduce("t" + std::to_string(tensor), data[tensor]));
+      }
+      for (const auto& operation : started) ASSERT_OK(member.finish(operation));
+      for (int tensor = 0; tensor < kTensors; ++tensor) {
+        std::vector<float> expected = sum_of_ramps(size, static_cast<int>(data[tensor].size()));
+        for (float& value : expected) value += static_cast<float>(size * tensor);
+        ASSERT_EQ(data[tensor], expected) << "tensor " << tensor << " in step " << step;
+      }
+    }
+  });
+}
+
+TEST_P(EngineTest, CarriesOutEveryCollective) {
+  run([](Member& member, int rank, int size) {
+    // Different rows: rank r has r + 1.
+    const std::vector<int32_t> rows(2 * (rank + 1), rank);
+    auto gather = member.submit(
+        Member::task<int32_t>(RequestType::kAllgather, "g", rows, nullptr, {rank + 1, 2}));
+    ASSERT_OK(member.finish(gather));
+    std::vector<int32_t> gathered;
+    for (int r = 0; r < size; ++r) gathered.insert(gathered.end(), 2 * (r + 1), r);
+    EXPECT_EQ(Member::output<int32_t>(**gather), gathered);
+    EXPECT_EQ((*gather)->tasks[0].output_shape, (Shape{size * (size + 1) / 2, 2}));
+
+    std::vector<float> sent = ramp(rank, 5);
+    std::vector<float> got(5, -1);
+    TensorTask cast = Member::task<float>(RequestType::kBroadcast, "b", sent, &got, {5});
+    cast.request.root = size - 1;
+    ASSERT_OK(member.finish(member.submit(std::move(cast))));
+    EXPECT_EQ(got, ramp(size - 1, 5));
+    EXPECT_EQ(sent, ramp(rank, 5));
+
+    // Rank r sends r + 1 rows to everybody, and keeps one back.
+    std::vector<int32_t> all((rank + 1) * size + 1, rank);
+    TensorTask exchange =
+        Member::task<int32_t>(RequestType::kAlltoall, "a", all, nullptr, {(rank + 1) * size + 1});
+    exchange.splits.assign(size, rank + 1);
+    auto exchanged = member.submit(std::move(exchange));
+    ASSERT_OK(member.finish(exchanged));
+    std::vector<int32_t> received;
+    std::vector<int32_t> splits;
+    for (int r = 0; r < size; ++r) {
+      received.insert(received.end(), r + 1, r);
+      splits.push_back(r + 1);
+    }
+    EXPECT_EQ(Member::output<int32_t>(**exchanged), received);
+    EXPECT_EQ((*exchanged)->tasks[0].received_splits, splits);
+
+    // One row more than divides evenly.
+    std::vector<double> scattered(static_cast<size_t>(size) + 1);
+    std::iota(scattered.begin(), scattered.end(), 0.0);
+    TensorTask scatter =
+        Member::task<double>(RequestType::kReducescatter, "s", scattered, nullptr, {size + 1});
+    scatter.request.op = ReduceOp::kAverage;
+    auto part = member.submit(std::move(scatter));
+    ASSERT_OK(member.finish(part));
+    const std::vector<double> mine =
+        rank == 0 ? std::vector<double>{0, 1} : std::vector<double>{static_cast<double>(rank) + 1};
+    EXPECT_EQ(Member::output<double>(**part), mine);
+
+    std::vector<float> same = {3, 4};
+    TensorTask adasum = Member::task<float>(RequestType::kAdasum, "d", same, &same, {2});
+    ASSERT_OK(member.finish(member.submit(std::move(adasum))));
+    EXPECT_EQ(same, (std::vector<float>{3, 4}));
+
+    for (int i = 0; i < 3; ++i) ASSERT_OK(member.barrier());
+
+    std::vector<float> empty;
+    ASSERT_OK(member.allreduce("nothing", empty));
+  });
+}
+
+TEST_P(EngineTest, FusesWhatIsReadyTogetherWithoutMixingItUp) {
+  run([](Member& member, int rank, int size) {
+    for (int step = 0; step < 2; ++step) {
+      std::vector<TensorTask> group;
+      std::vector<std::vector<float>> floats(20);
+      std::vector<std::vector<double>> doubles(20);
+      std::vector<std::vector<int32_t>> rows(20);
+      for (int i = 0; i < 20; ++i) {
+        const std::string suffix = std::to_string(i);
+        floats[i] = ramp(rank, i * 11);
+        doubles[i].assign(i + 1, rank + i);
+        rows[i].assign((rank + i) % 3, rank);
+        group.push_back(Member::task<float>(RequestType::kAllreduce, "f" + suffix, floats[i],
+                                            &floats[i], {i * 11}));
+        group.push_back(Member::task<double>(RequestType::kReducescatter, "r" + suffix, doubles[i],
+                                             nullptr, {i + 1}));
+        group.push_back(Member::task<int32_t>(RequestType::kAllgather, "g" + suffix, rows[i],
+                                              nullptr, {(rank + i) % 3}));
+      }
+      const auto operation = member.submit(std::move(group));
+      ASSERT_OK(member.finish(operation));
+      for (int i = 0; i < 20; ++i) {
+        EXPECT_EQ(floats[i], sum_of_ramps(size, i * 11));
+        const auto scattered = Member::output<double>(**operation, 3 * i + 1);
+        const int extra = rank < (i + 1) % size ? 1 : 0;
+        ASSERT_EQ(scattered.size(), static_cast<size_t>((i + 1) / size + extra));
+        for (const double value : scattered) EXPECT_EQ(value, size * (size - 1) / 2 + size * i);
+        std::vector<int32_t> gathered;
+        for (int r = 0; r < size; ++r) gathered.insert(gathered.end(), (r + i) % 3, r);
+        EXPECT_EQ(Member::output<int32_t>(**operation, 3 * i + 2), gathered);
+      }
+    }
+  });
+}
+
+TEST_P(EngineTest, TellsEveryRankOfAMismatchAndGoesOn) {
+  run([](Member& member, int rank, int size) {
+    std::vector<float> data(rank == size - 1 ? 3 : 4, 1);
+    const Status status = member.allreduce("x", data);
+    EXPECT_EQ(status.code(), StatusCode::kPrecondition);
+    EXPECT_NE(status.message().find("Mismatched shapes: allreduce \"x\""), std::string::npos)
+        << status.message();
+    data.assign(4, 1);
+    ASSERT_OK(member.allreduce("x", data));
+    EXPECT_EQ(data, std::vector<float>(4, static_cast<float>(size)));
+  });
+}
+
+TEST_P(EngineTest, RefusesANameInFlightAndTheWholeGroupWithIt) {
+  run([](Member& member, int rank, int size) {
+    std::vector<float> first(2, 1);
+    std::vector<float> second(2, 1);
+    ASSERT_OK(member.barrier());
+    if (rank == 0) {
+      const auto started = member.start_allreduce("x", first);
+      std::vector<TensorTask> group;
+      group.push_back(Member::task<float>(RequestType::kAllreduce, "y", second, &second, {2}));
+      group.push_back(Member::task<float>(RequestType::kAllreduce, "x", second, &second, {2}));
+      const auto refused = member.submit(std::move(group));
+      EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+      EXPECT_NE(refused.status().message().find("\"x\""), std::string::npos);
+      ASSERT_OK(member.barrier());  // the others have not had "x" so far
+      ASSERT_OK(member.finish(started));
+    } else {
+      ASSERT_OK(member.barrier());
+      ASSERT_OK(member.allreduce("x", first));
+    }
+    EXPECT_EQ(first, std::vector<float>(2, static_cast<float>(size)));
+    ASSERT_OK(member.allreduce("y", second));  // "y" was not left behind
+  });
+}
+
+TEST_P(EngineTest, LetsRanksWithoutDataJoin) {
+  run([](Member& member, int rank, int size) {
+    // Rank r has r + 1 batches; the others reduce on without those who have finished.
+    for (int batch = 0; batch <= rank; ++batch) {
+      std::vector<float> sum = {1, 2};
+      std::vector<float> product = {static_cast<float>(rank + 2)};
+      std::vector<float> least = {static_cast<float>(rank + 2)};
+      std::vector<float> greatest = {static_cast<float>(-rank - 2)};
+      const std::string suffix = std::to_string(batch);
+      ASSERT_OK(member.allreduce("sum" + suffix, sum));
+      TensorTask scaled =
+          Member::task<float>(RequestType::kAllreduce, "product" + suffix, product, &product, {1});
+      scaled.request.op = ReduceOp::kProduct;
+      scaled.request.prescale = 0.5;
+      ASSERT_OK(member.finish(member.submit(std::move(scaled))));
+      ASSERT_OK(member.allreduce("min" + suffix, least, ReduceOp::kMin));
+      ASSERT_OK(member.allreduce("max" + suffix, greatest, ReduceOp::kMax));
+      const auto present = static_cast<float>(size - batch);
+      EXPECT_EQ(sum, (std::vector<float>{present, 2 * present}));
+      float expected = 1;
+      for (int r = batch; r < size; ++r) expected *= 0.5F * static_cast<float>(r + 2);
+      EXPECT_EQ(product.front(), expected);
+      EXPECT_EQ(least.front(), static_cast<float>(batch + 2));
+      EXPECT_EQ(greatest.front(), static_cast<float>(-batch - 2));
+    }
+    auto join = std::make_shared<Operation>(std::vector<TensorTask>{});
+    ASSERT_OK(member.engine().submit(join, Follow::kWait));
+    ASSERT_OK(member.engine().wait(*join));
+    ASSERT_OK(join->status());
+    EXPECT_EQ(join->last_joined(), size - 1);
+    std::vector<float> after = {1};
+    ASSERT_OK(member.allreduce("after", after));
+    EXPECT_EQ(after.front(), static_cast<float>(size));
+  });
+}
+
+TEST_P(EngineTest, CompletesForCallersWhoDoNotWait) {
+  run([](Member& member, int rank, int size) {
+    std::vector<float> data = ramp(rank, 1000);
+    std::atomic<int> called{0};
+    std::vector<TensorTask> tasks;
+    tasks.push_back(Member::task<float>(RequestType::kAllreduce, "x", data, &data, {1000}));
+    auto operation =
+        std::make_shared<Operation>(std::move(tasks), nullptr, [&](const Operation& done) {
+          EXPECT_TRUE(done.status().is_ok());
+          called = 1;
+          called.notify_one();
+        });
+    ASSERT_OK(member.engine().submit(operation));
+    called.wait(0);
+    EXPECT_TRUE(operation->is_done());
+    EXPECT_EQ(data, sum_of_ramps(size, 1000));
+  });
+}
+
+TEST_P(EngineTest, ServesSeveralThreadsOfARank) {
+  run([](Member& member, int rank, int size) {
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 3; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (int i = 0; i < 20; ++i) {
+          std::vector<float> data = ramp(rank, 10 + i);
+          const std::string name = std::to_string(thread) + "." + std::to_string(i);
+          EXPECT_TRUE(member.allreduce(name, data).is_ok());
+          EXPECT_EQ(data, sum_of_ramps(size, 10 + i));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  });
+}
+
+TEST_P(EngineTest, FailsOnlyTheRankThatHasNoMemoryForAnOutput) {
+  run([](Member& member, int rank, int size) {
+    const std::vector<int32_t> mine = {rank};
+    std::vector<int32_t> memory(size);
+    std::vector<TensorTask> tasks;
+    tasks.push_back(Member::task<int32_t>(RequestType::kAllgather, "g", mine, nullptr, {1}));
+    auto operation =
+        std::make_shared<Operation>(std::move(tasks), [&](int, const Shape& shape) -> std::byte* {
+          EXPECT_EQ(shape, Shape{size});
+          return rank == 1 ? nullptr : reinterpret_cast<std::byte*>(memory.data());
+        });
+    ASSERT_OK(member.engine().submit(operation, Follow::kWait));
+    ASSERT_OK(member.engine().wait(*operation));
+    EXPECT_EQ(operation->status().is_ok(), rank != 1);
+    if (rank != 1) {
+      EXPECT_EQ(memory.back(), size - 1);
+    }
+    ASSERT_OK(member.barrier());
+  });
+}
+
+TEST_P(EngineTest, EndsEverywhereWhenOneRankShutsDown) {
+  run([](Member& member, int rank, int size) {
+    ASSERT_OK(member.barrier());
+    std::vector<float> data = {1};
+    if (rank == size - 1) {
+      member.shutdown();
+    } else {
+      const Status status = member.allreduce("never complete", data);
+      EXPECT_EQ(status.code(), StatusCode::kAborted) << status.to_string();
+    }
+    EXPECT_EQ(member.allreduce("later", data).code(), StatusCode::kAborted);
+  });
+}
+
+TEST_P(EngineTest, WorksWithoutCacheAndWithOneThatIsTooSmall) {
+  for (const size_t capacity : {0, 3}) {
+    run(
+        [](Member& member, int rank, int size) {
+          for (int step = 0; step < 4; ++step) {
+            std::vector<std::vector<float>> data(7, ramp(rank, 4));
+            std::vector<Result<std::shared_ptr<Operation>>> started;
+            for (int i = 0; i < 7; ++i) {
+              const int tensor = (i + rank + step) % 7;
+              started.push_back(member.start_allreduce("t" + std::to_string(tensor), data[tensor]));
+            }
+            for (const auto& operation : started) ASSERT_OK(member.finish(operation));
+            for (const auto& values : data) ASSERT_EQ(values, sum_of_ramps(size, 4));
+          }
+        },
+        [&](WorkerOptions& options) { options.cache_capacity = capacity; });
+  }
+}
+
+TEST_P(EngineTest, WaitsForCompanyNoLongerThanItMay) {
+  run(
+      [](Member& member, int rank, int size) {
+        std::vector<float> a = ramp(rank, 4);
+        ASSERT_OK(member.allreduce("a", a));
+        EXPECT_EQ(a, sum_of_ramps(size, 4));
+      },
+      [](WorkerOptions& options) { options.cycle_time = std::chrono::milliseconds(5); });
+}
+
+std::vector<World> worlds() {
+  std::vector<World> all;
+  for (const TransportKind kind : testing::all_transport_kinds()) {
+    for (const int ranks : {2, 3, 4}) {
+      if (kind != TransportKind::kShm && kind != TransportKind::kMesh && ranks == 4) continue;
+      all.push_back({kind, ranks});
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, EngineTest, ::testing::ValuesIn(worlds()), [](const auto& world) {
+  return testing::to_string(world.param.kind) + std::to_string(world.param.ranks);
+});
+
+// Same values, same bits, whatever the order of submission, the fusion and the timing.
+TEST(Deterministic, BitsDependOnValuesAlone) {
+  constexpr int kTensors = 200;
+  constexpr int kRounds = 50;
+  for (const TransportKind kind : {TransportKind::kShm, TransportKind::kMesh}) {
+    run_members(kind, 3, [&](Transport& net, ControlPort& port) {
+      WorkerOptions options = worker_options(net.size());
+      options.executor.allreduce.deterministic = true;
+      options.fusion.fuse_adasum = false;
+      Member member(net, port, options);
+      std::mt19937 values(static_cast<unsigned>(net.rank()) + 1);
+      std::mt19937 chance(static_cast<unsigned>(net.rank()) + 77);
+      std::vector<std::vector<float>> inputs(kTensors);
+      for (int i = 0; i < kTensors; ++i) {
+        inputs[i].resize(1 + i * 131 % 3000);
+        for (float& value : inputs[i]) {
+          value = std::ldexp(static_cast<float>(values() % 1000003) - 500000.F,
+                             static_cast<int>(values() % 40) - 20);
+        }
+      }
+      std::vector<std::vector<float>> expected;
+      for (int round = 0; round < kRounds; ++round) {
+        std::vector<std::vector<float>> data = inputs;
+        std::vector<int> order(kTensors);
+        std::iota(order.begin(), order.end(), 0);
+        std::shuffle(order.begin(), order.end(), chance);
+        std::vector<Result<std::shared_ptr<Operation>>> started;
+        for (const int i : order) {
+          started.push_back(
+              member.start_allreduce("t" + std::to_string(i), data[i], ReduceOp::kAverage));
+          if (chance() % 64 == 0) std::this_thread::yield();
+        }
+        for (const auto& operation : started) ASSERT_OK(member.finish(operation));
+        if (round == 0) {
+          expected = data;
+        } else {
+          for (int i = 0; i < kTensors; ++i) {
+            ASSERT_EQ(std::memcmp(data[i].data(), expected[i].data(), data[i].size() * 4), 0)
+                << "tensor " << i << " in round " << round;
+          }
+        }
+      }
+      member.shutdown();
+    });
+  }
+}
+
+}  // namespace
+}  // namespace hvd

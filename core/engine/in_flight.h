@@ -1,0 +1,62 @@
+// The operations that callers have submitted and that are not done, and the one lock on the way
+// from a caller to the engine.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "engine/operation.h"
+#include "engine/plan.h"
+
+namespace hvd {
+
+class InFlight {
+ public:
+  // All of its tensors or none: fails with kInvalidArgument when a name is in use, and with the
+  // reason given to close() after that.
+  Status add(const std::shared_ptr<Operation>& operation) HVD_EXCLUDES(mutex_);
+
+  // What has come since the last call; cheap to ask for in vain.
+  bool has_queued() const { return queued_.load(std::memory_order_acquire); }
+  std::vector<std::shared_ptr<Operation>> take_queued() HVD_EXCLUDES(mutex_);
+
+  // By response of the plan: the tensor of this rank, or null if it has none of that name.
+  void find(const Plan& plan, std::vector<TensorTask*>& tasks) const HVD_EXCLUDES(mutex_);
+
+  // Their names may be used again. Appends the operations of which nothing is left.
+  void remove(std::span<TensorTask* const> tasks, std::vector<std::shared_ptr<Operation>>& finished)
+      HVD_EXCLUDES(mutex_);
+  // The same for all joins.
+  void remove_joins(std::vector<std::shared_ptr<Operation>>& finished) HVD_EXCLUDES(mutex_);
+
+  // No operation is accepted from now on. Returns those that were in flight.
+  std::vector<std::shared_ptr<Operation>> close(const Status& reason) HVD_EXCLUDES(mutex_);
+
+  // Operations that are not done.
+  size_t count() const { return count_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Entry {
+    TensorTask* task;
+    std::shared_ptr<Operation> operation;
+  };
+
+  std::atomic<bool> queued_{false};
+  std::atomic<size_t> count_{0};
+  mutable Mutex mutex_;
+  std::vector<std::shared_ptr<Operation>> queue_ HVD_GUARDED_BY(mutex_);
+  // Views of the tasks' names.
+  std::unordered_map<std::string_view, Entry> by_name_ HVD_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Operation>> joins_ HVD_GUARDED_BY(mutex_);
+  Status closed_ HVD_GUARDED_BY(mutex_);
+};
+
+}  // namespace hvd

@@ -1,0 +1,326 @@
+#include "engine/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/log.h"
+#include "collectives/calibrate.h"
+#include "net/secret.h"
+
+namespace hvd {
+namespace {
+
+std::chrono::milliseconds to_milliseconds(Config::Seconds seconds) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(seconds);
+}
+
+const Status& shut_down() {
+  static const Status status = aborted("Horovod has been shut down");
+  return status;
+}
+
+}  // namespace
+
+Place place_of(int rank, const Topology& topology) {
+  Place place;
+  place.rank = rank;
+  place.size = topology.size();
+  place.local_rank = topology.local_rank(rank);
+  place.local_size = static_cast<int>(topology.ranks_on(topology.host_of(rank)).size());
+  place.cross_size = 0;
+  for (int host = 0; host < topology.hosts(); ++host) {
+    if (static_cast<int>(topology.ranks_on(host).size()) <= place.local_rank) continue;
+    if (host == topology.host_of(rank)) place.cross_rank = place.cross_size;
+    ++place.cross_size;
+  }
+  place.homogeneous = topology.smallest_host() == topology.largest_host();
+  return place;
+}
+
+Result<std::unique_ptr<Job>> Job::start(const JobOptions& options) {
+  std::unique_ptr<Job> job(new Job(options));
+  const Status joined = job->join();
+  if (!joined.is_ok()) return joined;
+  return job;
+}
+
+Job::~Job() {
+  if (mark_.in_child()) {
+    // Its threads stayed behind, and their locks may be held for ever.
+    (void)store_.release();
+    (void)fabric_.release();
+    MutexLock lock(mutex_);
+    for (auto& [id, set] : sets_) new std::shared_ptr<Engine>(std::move(set.engine));
+    new std::shared_ptr<Engine>(std::move(world_));
+    return;
+  }
+  if (fabric_ != nullptr) fabric_->leave();
+}
+
+// Start ------------------------------------------------------------------------------------------
+
+Status Job::join() {
+  const Config& config = options_.config;
+  const Deadline deadline = Deadline::after(config.timeout);
+  HVD_TRY(connect(deadline));
+  const Topology& topology = fabric_->topology();
+  place_ = place_of(rank_, topology);
+  if (config.was_given("HOROVOD_LOCAL_RANK") && options_.ranks.empty()) {
+    place_.local_rank = config.local_rank;
+    place_.local_size = config.local_size;
+    place_.cross_rank = config.cross_rank;
+    place_.cross_size = config.cross_size;
+  }
+  HVD_TRY_ASSIGN(allreduce_.algorithm, parse_allreduce_algorithm(config.allreduce_algorithm));
+  const bool can_be_two_level = topology.hosts() > 1 && topology.largest_host() > 1;
+  if (config.hierarchical_allreduce && can_be_two_level &&
+      allreduce_.algorithm == AllreduceAlgorithm::kAuto) {
+    allreduce_.algorithm = AllreduceAlgorithm::kTwoLevel;
+  }
+  allreduce_.deterministic = config.deterministic;
+
+  std::vector<int> everybody(topology.size());
+  std::iota(everybody.begin(), everybody.end(), 0);
+  HVD_TRY_ASSIGN(world_, make_engine(0, everybody, kGlobalSet));
+  {
+    MutexLock lock(mutex_);
+    sets_[kGlobalSet] = {everybody, world_};
+  }
+  for (size_t i = 0; i < options_.process_sets.size(); ++i) {
+    MutexLock changing(changing_sets_);
+    const auto made = register_set(options_.process_sets[i]);
+    if (!made.is_ok()) return made.status().with_context(fmt::format("process set {}", i));
+  }
+  return Status::ok();
+}
+
+Status Job::connect(const Deadline& deadline) {
+  const Config& config = options_.config;
+  FabricOptions fabric;
+  fabric.rank = config.rank;
+  fabric.size = config.size;
+  if (!options_.ranks.empty()) {
+    const auto found = std::find(options_.ranks.begin(), options_.ranks.end(), config.rank);
+    if (found == options_.ranks.end()) {
+      return invalid_argument(
+          fmt::format("rank {} is not among the ranks that init() was given: {}", config.rank,
+                      fmt::join(options_.ranks, ", ")));
+    }
+    fabric.rank = static_cast<int>(found - options_.ranks.begin());
+    fabric.size = static_cast<int>(options_.ranks.size());
+  }
+  rank_ = fabric.rank;
+  fabric.host_name = config.hostname;
+  fabric.round = options_.ranks.empty()
+                     ? fmt::format("job-{}", options_.round)
+                     : fmt::format("job-{}-{}", options_.round, fmt::join(options_.ranks, "-"));
+  fabric.interfaces = config.network_interfaces;
+  fabric.tls = config.tls;
+  fabric.shared_memory = !config.shm_disable;
+  Secret secret = Secret::generate();
+  if (fabric.size > 1) {
+    if (config.rendezvous.empty()) {
+      return invalid_argument(
+          fmt::format("HOROVOD_SIZE is {} but there is no HOROVOD_RENDEZVOUS to meet at; start the "
+                      "ranks with horovodrun, or set both",
+                      config.size));
+    }
+    if (config.secret_key.empty()) {
+      return invalid_argument(
+          "a job of several ranks needs _HOROVOD_SECRET_KEY, the same on all; "
+          "horovodrun makes one");
+    }
+    HVD_TRY_ASSIGN(secret, Secret::from_base64(config.secret_key.text()));
+    auto store = StoreClient::connect(config.rendezvous, secret, config.tls, deadline);
+    if (!store.is_ok()) {
+      return store.status().with_context(fmt::format("rendezvous at {}", config.rendezvous));
+    }
+    store_ = std::move(store).value();
+  }
+  HVD_TRY_ASSIGN(fabric_, Fabric::join(fabric, secret, store_.get(), deadline));
+  return Status::ok();
+}
+
+EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const {
+  const Config& config = options_.config;
+  EngineOptions options;
+  options.worker.fusion.threshold = config.fusion_threshold;
+  options.worker.fusion.within_groups_only = config.disable_group_fusion;
+  options.worker.fusion.fuse_adasum = !config.deterministic;
+  options.worker.executor.allreduce = allreduce_;
+  options.worker.executor.hierarchical_allgather = config.hierarchical_allgather;
+  options.worker.executor.timeout = to_milliseconds(config.timeout);
+  options.worker.executor.job_ranks = ranks;
+  options.worker.cache_capacity = static_cast<size_t>(config.cache_capacity);
+  options.worker.cycle_time = config.cycle_time;
+  options.thread_name = set == kGlobalSet ? "hvd-engine" : fmt::format("hvd-set-{}", set);
+  options.ranks_on_host = place_.local_size;
+  if (!config.thread_affinity.empty()) {
+    const auto local = static_cast<size_t>(place_.local_rank);
+    if (local < config.thread_affinity.size()) {
+      options.core = config.thread_affinity[local];
+    } else {
+      HVD_LOG(kError,
+              "HOROVOD_THREAD_AFFINITY names {} cores, but this is local rank {}; it is not pinned",
+              config.thread_affinity.size(), local);
+    }
+  }
+  return options;
+}
+
+Result<std::shared_ptr<Engine>> Job::make_engine(uint64_t communicator,
+                                                 const std::vector<int>& ranks, int set) {
+  const Deadline deadline = Deadline::after(options_.config.timeout);
+  HVD_TRY_ASSIGN(std::unique_ptr<Transport> net, fabric_->make_mesh(communicator, ranks, deadline));
+  std::unique_ptr<ControlPort> port;
+  if (ranks.size() > 1) {
+    HVD_TRY_ASSIGN(port, fabric_->make_control(communicator, *net, deadline));
+    if (set == kGlobalSet && net->topology().hosts() > 1) {
+      HVD_TRY_ASSIGN(allreduce_.model, calibrate(*net, deadline));
+    }
+  }
+  HVD_TRY_ASSIGN(auto engine,
+                 Engine::start(engine_options(ranks, set), std::move(net), std::move(port)));
+  return std::shared_ptr<Engine>(std::move(engine));
+}
+
+// Process sets -----------------------------------------------------------------------------------
+
+Result<std::shared_ptr<Engine>> Job::engine(int set) const {
+  if (set == kGlobalSet) return world_;
+  MutexLock lock(mutex_);
+  const auto found = sets_.find(set);
+  if (found == sets_.end()) {
+    return invalid_argument(fmt::format("there is no process set {}", set));
+  }
+  if (found->second.engine == nullptr) {
+    return invalid_argument(fmt::format("rank {} is not in process set {}, which has ranks {}",
+                                        rank_, set, fmt::join(found->second.ranks, ", ")));
+  }
+  return found->second.engine;
+}
+
+std::vector<int> Job::process_sets() const {
+  MutexLock lock(mutex_);
+  std::vector<int> ids;
+  for (const auto& [id, set] : sets_) ids.push_back(id);
+  return ids;
+}
+
+Result<std::vector<int>> Job::ranks_of(int set) const {
+  MutexLock lock(mutex_);
+  const auto found = sets_.find(set);
+  if (found == sets_.end()) {
+    return invalid_argument(fmt::format("there is no process set {}", set));
+  }
+  return found->second.ranks;
+}
+
+// All ranks ask for the same, or all get an error.
+Status Job::agree(RequestType type, std::string name, const std::vector<int>& what) {
+  TensorTask task;
+  task.request.type = type;
+  task.request.name = std::move(name);
+  task.request.dtype = DType::kUint8;
+  task.request.shape.assign(what.begin(), what.end());
+  std::vector<TensorTask> tasks;
+  tasks.push_back(std::move(task));
+  const auto operation = std::make_shared<Operation>(std::move(tasks));
+  HVD_TRY(world_->submit(operation, Follow::kWait));
+  HVD_TRY(world_->wait(*operation));
+  return operation->status();
+}
+
+Status Job::check_ranks(std::vector<int>& ranks) const {
+  std::sort(ranks.begin(), ranks.end());
+  if (ranks.empty()) return invalid_argument("a process set needs at least one rank");
+  if (ranks.front() < 0 || ranks.back() >= place_.size) {
+    return invalid_argument(fmt::format("ranks {} of a process set: they are from 0 to {}",
+                                        fmt::join(ranks, ", "), place_.size - 1));
+  }
+  if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end()) {
+    return invalid_argument(
+        fmt::format("ranks {} of a process set: one is there twice", fmt::join(ranks, ", ")));
+  }
+  return Status::ok();
+}
+
+Result<int> Job::add_process_set(std::vector<int> ranks) {
+  if (!options_.config.dynamic_process_sets) {
+    return precondition(
+        "process sets can be added after init() only with "
+        "HOROVOD_DYNAMIC_PROCESS_SETS=1");
+  }
+  MutexLock changing(changing_sets_);
+  return register_set(std::move(ranks));
+}
+
+Result<int> Job::register_set(std::vector<int> ranks) {
+  HVD_TRY(check_ranks(ranks));
+  HVD_TRY(agree(RequestType::kAddProcessSet, "process_set.add", ranks));
+  // From here on all ranks do the same.
+  const uint64_t communicator = next_communicator_++;
+  int id = 0;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [other, set] : sets_) {
+      if (set.ranks == ranks) {
+        return already_exists(fmt::format("a process set of ranks {} exists already: {}",
+                                          fmt::join(ranks, ", "), other));
+      }
+    }
+    while (sets_.count(id) > 0) ++id;
+  }
+  ProcessSet set{ranks, nullptr};
+  if (std::binary_search(ranks.begin(), ranks.end(), rank_)) {
+    HVD_TRY_ASSIGN(set.engine, make_engine(communicator, ranks, id));
+  }
+  MutexLock lock(mutex_);
+  sets_.emplace(id, std::move(set));
+  return id;
+}
+
+Result<bool> Job::remove_process_set(int set) {
+  if (!options_.config.dynamic_process_sets) {
+    return precondition("process sets can be removed only with HOROVOD_DYNAMIC_PROCESS_SETS=1");
+  }
+  MutexLock changing(changing_sets_);
+  {
+    MutexLock lock(mutex_);
+    if (set == kGlobalSet || sets_.count(set) == 0) return false;
+  }
+  HVD_TRY(agree(RequestType::kRemoveProcessSet, "process_set.remove", {set}));
+  ProcessSet removed;
+  {
+    MutexLock lock(mutex_);
+    removed = std::move(sets_.at(set));
+    sets_.erase(set);
+  }
+  if (removed.engine != nullptr) {
+    removed.engine->shutdown(aborted(fmt::format("process set {} was removed", set)),
+                             Deadline::after(options_.config.timeout));
+  }
+  return true;
+}
+
+// End --------------------------------------------------------------------------------------------
+
+Status Job::ended() const { return world_->ended(); }
+
+void Job::shutdown() {
+  const Deadline deadline = Deadline::after(options_.config.timeout);
+  std::vector<std::shared_ptr<Engine>> engines;
+  {
+    MutexLock lock(mutex_);
+    for (auto& [id, set] : sets_) {
+      if (id != kGlobalSet && set.engine != nullptr) engines.push_back(set.engine);
+    }
+  }
+  for (const auto& engine : engines) engine->shutdown(shut_down(), deadline);
+  world_->shutdown(shut_down(), deadline);
+}
+
+}  // namespace hvd

@@ -1,0 +1,137 @@
+// One rank of a test, with an engine, and calls as a front end would make them.
+#pragma once
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/engine.h"
+#include "transport/control/port.h"
+#include "transport/transport.h"
+
+namespace hvd::testing {
+
+template <typename T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::kFloat32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::kFloat64;
+}
+template <>
+constexpr DType dtype_of<int32_t>() {
+  return DType::kInt32;
+}
+template <>
+constexpr DType dtype_of<uint8_t>() {
+  return DType::kUint8;
+}
+
+inline WorkerOptions worker_options(int size) {
+  WorkerOptions options;
+  options.executor.job_ranks.resize(size);
+  std::iota(options.executor.job_ranks.begin(), options.executor.job_ranks.end(), 0);
+  options.executor.timeout = std::chrono::milliseconds(20'000);
+  return options;
+}
+
+class Member {
+ public:
+  // `net` and `port` outlive it.
+  Member(Transport& net, ControlPort& port, WorkerOptions worker) {
+    EngineOptions options;
+    options.worker = std::move(worker);
+    options.ranks_on_host = net.size();
+    auto started = Engine::start(options, std::shared_ptr<Transport>(&net, [](Transport*) {}),
+                                 std::shared_ptr<ControlPort>(&port, [](ControlPort*) {}));
+    HVD_CHECK(started.is_ok());
+    engine_ = std::move(started).value();
+  }
+  Member(Transport& net, ControlPort& port) : Member(net, port, worker_options(net.size())) {}
+
+  Engine& engine() { return *engine_; }
+
+  template <typename T>
+  static TensorTask task(RequestType type, const std::string& name, const std::vector<T>& in,
+                         std::vector<T>* out, Shape shape) {
+    TensorTask made;
+    made.request.type = type;
+    made.request.name = name;
+    made.request.dtype = dtype_of<T>();
+    made.request.shape = std::move(shape);
+    static const std::byte nothing{};
+    made.in = in.empty() ? &nothing : reinterpret_cast<const std::byte*>(in.data());
+    made.out = out == nullptr ? nullptr : reinterpret_cast<std::byte*>(out->data());
+    return made;
+  }
+
+  Result<std::shared_ptr<Operation>> submit(TensorTask task, Follow follow = Follow::kNothing) {
+    std::vector<TensorTask> tasks;
+    tasks.push_back(std::move(task));
+    return submit(std::move(tasks), follow);
+  }
+  Result<std::shared_ptr<Operation>> submit(std::vector<TensorTask> tasks,
+                                            Follow follow = Follow::kNothing) {
+    auto operation = std::make_shared<Operation>(std::move(tasks));
+    HVD_TRY(engine_->submit(operation, follow));
+    return operation;
+  }
+
+  // Starts an allreduce of `data` in place, which has to stay.
+  Result<std::shared_ptr<Operation>> start_allreduce(const std::string& name,
+                                                     std::vector<float>& data,
+                                                     ReduceOp op = ReduceOp::kSum) {
+    TensorTask made = task<float>(RequestType::kAllreduce, name, data, &data,
+                                  {static_cast<int64_t>(data.size())});
+    made.request.op = op;
+    return submit(std::move(made));
+  }
+
+  Status finish(const Result<std::shared_ptr<Operation>>& operation) {
+    if (!operation.is_ok()) return operation.status();
+    HVD_TRY(engine_->wait(**operation, Deadline::after(std::chrono::seconds(30))));
+    return (*operation)->status();
+  }
+
+  Status allreduce(const std::string& name, std::vector<float>& data,
+                   ReduceOp op = ReduceOp::kSum) {
+    TensorTask made = task<float>(RequestType::kAllreduce, name, data, &data,
+                                  {static_cast<int64_t>(data.size())});
+    made.request.op = op;
+    return finish(submit(std::move(made), Follow::kWait));
+  }
+
+  Status barrier() {
+    TensorTask made;
+    made.request.type = RequestType::kBarrier;
+    made.request.name = "barrier.noname";
+    made.request.dtype = DType::kUint8;
+    return finish(submit(std::move(made), Follow::kWait));
+  }
+
+  void shutdown() {
+    engine_->shutdown(aborted("shut down"), Deadline::after(std::chrono::seconds(10)));
+  }
+
+  // The output that the engine kept for tensor `index`.
+  template <typename T>
+  static std::vector<T> output(const Operation& operation, int index = 0) {
+    const TensorTask& done = operation.tasks[index];
+    std::vector<T> values(static_cast<size_t>(elements_of(done.output_shape)));
+    if (!values.empty()) std::memcpy(values.data(), done.out, values.size() * sizeof(T));
+    return values;
+  }
+
+ private:
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace hvd::testing

@@ -1,0 +1,154 @@
+#include "engine/worker.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.h"
+#include "engine/messages.h"
+
+namespace hvd {
+namespace {
+
+NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transport& net) {
+  NegotiatorOptions made = NegotiatorOptions::in_tree(net.rank(), net.topology());
+  made.job_ranks = options.executor.job_ranks;
+  made.cache_capacity = options.cache_capacity;
+  made.groups_matter = options.fusion.within_groups_only;
+  return made;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Worker>> Worker::make(const WorkerOptions& options, Transport& net,
+                                             ControlPort* port, InFlight& in_flight) {
+  HVD_TRY_ASSIGN(auto executor, Executor::make(net, options.executor));
+  return std::unique_ptr<Worker>(new Worker(options, net, port, in_flight, std::move(executor)));
+}
+
+Worker::Worker(const WorkerOptions& options, Transport& net, ControlPort* port, InFlight& in_flight,
+               std::unique_ptr<Executor> executor)
+    : options_(options),
+      port_(port),
+      in_flight_(in_flight),
+      negotiator_(negotiator_options(options, net)),
+      executor_(std::move(executor)),
+      job_ranks_(options.executor.job_ranks) {}
+
+Result<bool> Worker::step() {
+  bool progress = false;
+  if (in_flight_.has_queued()) {
+    submit_queued();
+    progress = true;
+  }
+  if (port_ != nullptr) {
+    HVD_TRY_ASSIGN(const int received, port_->receive([this](int from, ConstBytes message) {
+      return take(from, message);
+    }));
+    progress |= received > 0;
+  }
+  if (negotiator_.can_decide() && company_has_come()) negotiator_.decide();
+  HVD_TRY(negotiator_.flush([this](int to, ConstBytes message, Urgency urgency) {
+    return port_->send(to, message, urgency);
+  }));
+  for (Plan plan; negotiator_.next_plan(plan);) {
+    HVD_TRY(carry_out(plan));
+    progress = true;
+  }
+  return progress;
+}
+
+void Worker::submit_queued() {
+  for (const auto& operation : in_flight_.take_queued()) {
+    if (operation->joins()) negotiator_.join();
+    for (const TensorTask& task : operation->tasks) {
+      negotiator_.submit(task.request, operation->group);
+    }
+  }
+}
+
+Status Worker::take(int from, ConstBytes message) {
+  HVD_TRY_ASSIGN(const MessageKind kind, kind_of(message));
+  if (kind == MessageKind::kGoodbye) {
+    ++goodbyes_;
+    return Status::ok();
+  }
+  const Status taken = negotiator_.receive(from, message);
+  return taken.is_ok() ? taken
+                       : taken.with_context(fmt::format("message of rank {}", job_ranks_[from]));
+}
+
+bool Worker::company_has_come() {
+  if (options_.cycle_time.count() <= 0) return true;
+  const Clock::time_point now = Clock::now();
+  if (company_until_ == Clock::time_point::max()) {
+    company_until_ = now + std::chrono::duration_cast<Clock::duration>(options_.cycle_time);
+  }
+  if (now < company_until_) return false;
+  company_until_ = Clock::time_point::max();
+  return true;
+}
+
+Worker::Clock::time_point Worker::next_timer() const { return company_until_; }
+
+Status Worker::carry_out(Plan& plan) {
+  tasks_.clear();
+  in_flight_.find(plan, tasks_);
+  for (size_t i = 0; i < plan.responses.size(); ++i) {
+    const Response& response = *plan.responses[i];
+    if (tasks_[i] == nullptr && !plan.joined_here) {
+      return internal_error(fmt::format("{} \"{}\" was planned, but this rank has not asked for it",
+                                        to_string(response.request.type), response.request.name));
+    }
+    if (response.error.is_ok() || tasks_[i] == nullptr) continue;
+    tasks_[i]->operation->note(response.error);
+    complete({&tasks_[i], 1});
+  }
+  for (const Batch& batch : fuse(plan, options_.fusion)) {
+    items_.clear();
+    batch_tasks_.clear();
+    for (const uint32_t item : batch.items) {
+      items_.push_back({plan.responses[item].get(), tasks_[item]});
+      batch_tasks_.push_back(tasks_[item]);
+    }
+    HVD_TRY(executor_->run(items_));
+    complete(batch_tasks_);
+  }
+  if (plan.last_joined) {
+    in_flight_.remove_joins(finished_);
+    for (const auto& join : finished_) join->set_last_joined(job_ranks_[*plan.last_joined]);
+    for (const auto& join : std::exchange(finished_, {})) join->finish();
+  }
+  if (negotiator_.is_root() && negotiator_.cache().crowded_out() > 0 &&
+      !std::exchange(warned_of_crowding_, true)) {
+    HVD_LOG(kWarning,
+            "more than {} different tensors: those used longest ago are negotiated by name again, "
+            "which is slower; set HOROVOD_CACHE_CAPACITY to more than the number of tensors",
+            options_.cache_capacity);
+  }
+  return plan.shutdown;
+}
+
+void Worker::complete(std::span<TensorTask* const> tasks) {
+  in_flight_.remove(tasks, finished_);
+  for (const auto& operation : finished_) operation->finish();
+  finished_.clear();
+}
+
+bool Worker::part() {
+  if (port_ == nullptr) return true;
+  const ControlTree& tree = port_->tree();
+  if (!std::exchange(said_goodbye_, true) && tree.parent >= 0) {
+    const std::byte goodbye[] = {static_cast<std::byte>(MessageKind::kGoodbye)};
+    (void)port_->send(tree.parent, goodbye, Urgency::kUrgent);
+  }
+  const auto received = port_->receive([this](int, ConstBytes message) {
+    const auto kind = kind_of(message);
+    if (kind.is_ok() && *kind == MessageKind::kGoodbye) ++goodbyes_;
+    return Status::ok();
+  });
+  // Whoever is gone will not say goodbye.
+  return !received.is_ok() || (goodbyes_ >= tree.children.size() && port_->drained());
+}
+
+}  // namespace hvd
