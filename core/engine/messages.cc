@@ -81,6 +81,9 @@ void encode(const Response& response, Encoder& out) {
 Status decode(Decoder& in, Response& response) {
   HVD_TRY(decode(in, response.request));
   HVD_TRY(in.get(response.first_dimensions));
+  for (const int64_t rows : response.first_dimensions) {
+    if (rows < 0) return invalid_argument("malformed message: negative dimension");
+  }
   return decode(in, response.error);
 }
 

@@ -26,7 +26,8 @@ struct Negotiator::Merged {
 // A tensor that some of the parties have.
 struct PendingTensor {
   Negotiator::Parties arrived = 0;
-  bool complete = false;  // everybody here has it, and it has been put among complete_
+  bool complete = false;   // everybody here has it, and it has been put among complete_
+  bool announced = false;  // and the parent has been told
   uint32_t group = 0;
   ResponseCache::Entry* cached = nullptr;      // whose number all arrivals so far have used
   std::unique_ptr<Negotiator::Merged> merged;  // once one of them has not
@@ -125,11 +126,17 @@ void Negotiator::note_arrival(int party, PendingTensor& pending, const Request& 
   complete_if_all_have(pending);
 }
 
+PendingTensor* Negotiator::find_pending(const std::string& name) const {
+  if (const ResponseCache::Entry* cached = cache_.find(name)) return cached->pending.get();
+  const auto found = pending_.find(name);
+  return found == pending_.end() ? nullptr : found->second.get();
+}
+
 PendingTensor& Negotiator::pending_of(const std::string& name) {
-  if (ResponseCache::Entry* cached = cache_.find(name)) return *cached->pending;
-  PendingPtr& pending = pending_[name];
-  if (pending == nullptr) pending.reset(new PendingTensor);
-  return *pending;
+  if (PendingTensor* known = find_pending(name)) return *known;
+  PendingPtr& added = pending_[name];
+  added.reset(new PendingTensor);
+  return *added;
 }
 
 void Negotiator::merge(PendingTensor& pending, Merged merged) const {
@@ -154,8 +161,17 @@ void Negotiator::spell_out(PendingTensor& pending, const Response& cached) const
   }
 }
 
+// All of a party's ranks that have not joined have what it sent as a number.
+int Negotiator::one_who_has(int party) const {
+  if (party == self_) return options_.rank;
+  const NegotiatorOptions::Child& child = options_.children[party];
+  const auto found = std::find_if(child.below.begin(), child.below.end(),
+                                  [this](int rank) { return !joined_[rank]; });
+  return found == child.below.end() ? child.rank : *found;
+}
+
 Negotiator::Merged Negotiator::merged_from(const Response& cached, int party) const {
-  const int rank = party == self_ ? options_.rank : options_.children[party].rank;
+  const int rank = one_who_has(party);
   Merged merged{cached.request, rank, {}, Status::ok()};
   if (cached.request.type == RequestType::kAllgather) {
     const auto add = [&](int each) {
@@ -185,17 +201,28 @@ void Negotiator::join() { mark_joined(options_.rank); }
 
 void Negotiator::mark_joined(int rank) {
   if (joined_[rank]) return;
+  const int party = party_of_[rank];
+  const size_t ranks = party == self_ ? 1 : options_.children[party].below.size();
+  const bool is_last = ++joined_below_[party] == ranks;
+  if (is_last) spell_out_arrivals(party);
   joined_[rank] = true;
   ++joined_count_;
   last_joined_ = rank;
   joins_to_tell_.push_back(rank);
   if (joined_count_ == size_) has_news_ = true;
-  const int party = party_of_[rank];
-  const size_t ranks = party == self_ ? 1 : options_.children[party].below.size();
-  if (++joined_below_[party] < ranks) return;
+  if (!is_last) return;
   joined_parties_ |= Parties{1} << party;
   cache_.for_each([this](ResponseCache::Entry& entry) { complete_if_all_have(*entry.pending); });
   for (auto& [name, pending] : pending_) complete_if_all_have(*pending);
+}
+
+// Afterwards nobody could tell any more which rank of this party had what came as a number.
+void Negotiator::spell_out_arrivals(int party) {
+  cache_.for_each([&](ResponseCache::Entry& entry) {
+    PendingTensor& pending = *entry.pending;
+    const bool arrived = (pending.arrived >> party & 1) != 0;
+    if (arrived && pending.merged == nullptr) spell_out(pending, *entry.response);
+  });
 }
 
 void Negotiator::unjoin_all() {
@@ -229,6 +256,15 @@ Status Negotiator::receive_announcement(int party, Decoder& in) {
   std::vector<ResponseId> ids;
   uint32_t spelled = 0;
   HVD_TRY(in.get(plans_seen_by_[party]));
+  // Joins first: whoever has joined need not have what the numbers stand for.
+  std::vector<int32_t> joined;
+  HVD_TRY(in.get(joined));
+  for (const int rank : joined) {
+    if (rank < 0 || rank >= size_ || party_of_[rank] != party) {
+      return invalid_argument("malformed message: ranks that joined");
+    }
+    mark_joined(rank);
+  }
   HVD_TRY(decode_ids(in, ids));
   for (const ResponseId id : ids) HVD_TRY(arrive_by_number(party, id));
   HVD_TRY(in.get(spelled));
@@ -245,21 +281,14 @@ Status Negotiator::receive_announcement(int party, Decoder& in) {
       return rank >= 0 && rank < size_ && party_of_[rank] == party;
     };
     if (!is_below(merged.rank) || ranks.size() != rows.size() ||
-        !std::all_of(ranks.begin(), ranks.end(), is_below)) {
+        !std::all_of(ranks.begin(), ranks.end(), is_below) ||
+        std::any_of(rows.begin(), rows.end(), [](int64_t each) { return each < 0; })) {
       return invalid_argument("malformed message: ranks of a request");
     }
     for (size_t j = 0; j < ranks.size(); ++j) {
       merged.first_dimensions.push_back({ranks[j], rows[j]});
     }
     arrive(party, std::move(merged));
-  }
-  std::vector<int32_t> joined;
-  HVD_TRY(in.get(joined));
-  for (const int rank : joined) {
-    if (rank < 0 || rank >= size_ || party_of_[rank] != party) {
-      return invalid_argument("malformed message: ranks that joined");
-    }
-    mark_joined(rank);
   }
   Status shutdown;
   HVD_TRY(decode(in, shutdown));
@@ -289,7 +318,8 @@ bool Negotiator::has_announcement() const {
 ByteBuffer Negotiator::encode_announcement() {
   std::vector<ResponseId> ids;
   std::vector<const PendingTensor*> spelled;
-  for (const PendingTensor* pending : complete_) {
+  for (PendingTensor* pending : complete_) {
+    pending->announced = true;
     if (pending->merged == nullptr) {
       ids.push_back(pending->cached->id);
     } else {
@@ -299,7 +329,7 @@ ByteBuffer Negotiator::encode_announcement() {
   complete_.clear();
   std::sort(ids.begin(), ids.end());
   Encoder out;
-  out.put(static_cast<uint8_t>(MessageKind::kAnnouncement)).put(plans_seen_);
+  out.put(static_cast<uint8_t>(MessageKind::kAnnouncement)).put(plans_seen_).put(joins_to_tell_);
   encode_ids(ids, out);
   out.put(static_cast<uint32_t>(spelled.size()));
   for (const PendingTensor* pending : spelled) {
@@ -314,7 +344,6 @@ ByteBuffer Negotiator::encode_announcement() {
     out.put(merged.rank).put(ranks).put(rows);
     encode(merged.conflict, out);
   }
-  out.put(joins_to_tell_);
   encode(shutdown_to_tell_ ? shutdown_ : Status::ok(), out);
   return out.take();
 }
@@ -407,11 +436,14 @@ Response Negotiator::decide_one(PendingTensor& pending) const {
 Status Negotiator::receive_plan(ConstBytes message) {
   HVD_TRY_ASSIGN(const DecidedPlan decided, decode_plan(message));
   for (const ResponseId id : decided.cached) {
-    if (cache_.find(id) == nullptr) {
+    const ResponseCache::Entry* entry = cache_.find(id);
+    if (entry == nullptr) {
       return internal_error(fmt::format("a plan names unknown tensor number {}", id));
     }
+    HVD_TRY(expect_answer(entry->pending.get(), entry->response->request.name));
   }
   for (const Response& response : decided.spelled) {
+    HVD_TRY(expect_answer(find_pending(response.request.name), response.request.name));
     const bool gathers = response.request.type == RequestType::kAllgather;
     if (gathers && response.error.is_ok() &&
         (response.first_dimensions.size() != static_cast<size_t>(size_) ||
@@ -424,6 +456,13 @@ Status Negotiator::receive_plan(ConstBytes message) {
   if (!options_.children.empty()) plans_to_tell_.emplace_back(message.begin(), message.end());
   apply(decided);
   return Status::ok();
+}
+
+// Plans name what this rank has told of, or anything once all ranks from here down have joined.
+Status Negotiator::expect_answer(const PendingTensor* pending, const std::string& name) const {
+  const bool has = pending != nullptr && pending->arrived != 0;
+  if (has ? pending->announced : joined_parties_ == everybody_) return Status::ok();
+  return internal_error(fmt::format("a plan names \"{}\", which not all ranks have", name));
 }
 
 void Negotiator::apply(const DecidedPlan& decided) {
@@ -494,6 +533,12 @@ void Negotiator::set_cache_capacity(size_t capacity) {
   std::vector<ResponseCache::Entry> evicted;
   cache_.set_capacity(capacity, evicted);
   retire(evicted);
+}
+
+size_t Negotiator::waiting() const {
+  size_t count = pending_.size();
+  cache_.for_each([&](const ResponseCache::Entry& entry) { count += entry.pending->arrived != 0; });
+  return count;
 }
 
 bool Negotiator::next_plan(Plan& plan) {

@@ -93,6 +93,10 @@ class Negotiator {
   const ResponseCache& cache() const { return cache_; }
   // Messages sent so far: what the control plane costs.
   uint64_t messages_sent() const { return messages_sent_; }
+  // Tensors that some ranks have and that no plan has answered, as far as known here.
+  size_t waiting() const;
+  // Numbers that were given up and that a rank below may still use.
+  size_t retired() const { return retired_.size(); }
 
   // For the timeline: told at the root when a child's ranks, or itself, are known to have a tensor.
   struct Observer {
@@ -114,11 +118,13 @@ class Negotiator {
   void arrive(int party, ResponseCache::Entry& cached);
   void arrive(int party, Merged merged);
   void note_arrival(int party, PendingTensor& pending, const Request& request);
+  PendingTensor* find_pending(const std::string& name) const;  // null when there is none
   PendingTensor& pending_of(const std::string& name);
   void merge(PendingTensor& pending, Merged merged) const;
   // What arrived as a number becomes a request like any other.
   void spell_out(PendingTensor& pending, const Response& cached) const;
   Merged merged_from(const Response& cached, int party) const;
+  int one_who_has(int party) const;
   void complete_if_all_have(PendingTensor& pending);
   void forget_arrivals(const std::string& name);
 
@@ -126,10 +132,12 @@ class Negotiator {
   // A number may have been given up meanwhile.
   Status arrive_by_number(int party, ResponseId id);
   Status receive_plan(ConstBytes message);
+  Status expect_answer(const PendingTensor* pending, const std::string& name) const;
   void apply(const DecidedPlan& decided);
   void retire(std::vector<ResponseCache::Entry>& evicted);
   void forget_retired();
   void mark_joined(int rank);
+  void spell_out_arrivals(int party);
   void unjoin_all();
 
   Response decide_one(PendingTensor& pending) const;

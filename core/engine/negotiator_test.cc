@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "engine/messages.h"
 #include "testing/assertions.h"
 
 namespace hvd {
@@ -176,6 +177,24 @@ TEST(Negotiator, PlansReductionsWithoutThoseWhoJoined) {
   ranks.expect_plan("x ");
 }
 
+// Rank 1 stands for rank 2 at the root, and has joined without a tensor.
+TEST(Negotiator, NamesARankThatHasTheTensorInAMismatch) {
+  for (const bool rank_2_joins : {false, true}) {
+    Ranks ranks(Topology({0, 1, 1}));
+    ranks.submit_everywhere(allreduce("x"));
+    ranks.expect_plan("x ");
+    ranks[1].join();
+    ranks[2].submit(allreduce("x"));  // as a number
+    if (rank_2_joins) ranks[2].join();
+    ranks.settle();
+    ranks[0].submit(allreduce("x", {5}));
+    ranks.settle();
+    ranks.expect_plan("x! ");
+    EXPECT_EQ(ranks.last_error.message(),
+              "Mismatched shapes: allreduce \"x\": rank 2 has [4], rank 0 has [5]");
+  }
+}
+
 TEST(Negotiator, RefusesOtherOperationsWhileSomebodyHasJoined) {
   Ranks ranks(3);
   Request gather = allreduce("g");
@@ -221,6 +240,35 @@ TEST(Negotiator, UnderstandsNumbersThatWereGivenUpMeanwhile) {
   ranks[0].submit(allreduce("old"));
   ranks.settle();
   ranks.expect_plan("new old ");
+}
+
+TEST(Negotiator, ForgetsNumbersOnceNobodyCanUseThem) {
+  Ranks ranks(Topology::one_host(2), /*cache_capacity=*/1);
+  ranks.submit_everywhere(allreduce("old"));
+  ranks.submit_everywhere(allreduce("new"));
+  EXPECT_EQ(ranks[0].retired(), 1u);
+  ranks[1].submit(allreduce("new"));  // which tells that rank 1 knows
+  ranks.settle();
+  EXPECT_EQ(ranks[0].retired(), 0u);
+  EXPECT_EQ(ranks[0].waiting(), 1u);
+  ranks[0].submit(allreduce("new"));
+  ranks.settle();
+  EXPECT_EQ(ranks[0].waiting(), 0u);
+  EXPECT_EQ(ranks[1].waiting(), 0u);
+}
+
+TEST(Negotiator, RefusesAPlanOfWhatItHasNotToldOf) {
+  DecidedPlan decided;
+  decided.spelled.push_back({.request = allreduce("x")});
+  const ByteBuffer plan = encode(decided);
+  Ranks ranks(2);
+  EXPECT_FALSE(ranks[1].receive(0, plan).is_ok());
+  ranks[1].submit(allreduce("x"));
+  EXPECT_FALSE(ranks[1].receive(0, plan).is_ok());
+  ranks.settle();
+  EXPECT_OK(ranks[1].receive(0, plan));
+  EXPECT_EQ(ranks.plan_of(1), "x ");
+  EXPECT_FALSE(ranks[1].receive(0, plan).is_ok());  // a second time
 }
 
 TEST(Negotiator, RefusesNonsense) {

@@ -54,8 +54,8 @@ class ResponseCache {
   void set_capacity(size_t capacity, std::vector<Entry>& evicted);
 
   template <typename Visit>
-  void for_each(Visit visit) {
-    for (auto& [id, entry] : by_id_) visit(*entry);
+  void for_each(Visit visit) const {
+    for (const auto& [id, entry] : by_id_) visit(*entry);
   }
 
   size_t size() const { return by_id_.size(); }
