@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import platform
@@ -27,6 +28,7 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZES = [4, 64, KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 8 * MIB, 64 * MIB]
 STARTUP_LIMIT_MS = 1000
 LATENCIES_PER_ROUND = 1.5
+MESSAGES_PER_LOG2 = 5
 
 
 class Report:
@@ -242,6 +244,24 @@ def startup(report: Report, build: pathlib.Path, rounds: int) -> None:
         report.keep("startup", met=met, **result)
 
 
+def control_plane(report: Report, build: pathlib.Path) -> None:
+    report.title("Control plane, simulated: one rank's messages in an unchanged step, in and out")
+    report.say(
+        f"{'ranks':>5} {'per host':>8} | {'most':>4} {'mean':>5} | {'most B':>6} {'mean B':>6} |"
+        f" {'hops':>4} | {'/log2(ranks)':>12} {'target':>6}"
+    )
+    for line in json_lines([str(build / "bench" / "control_plane")]):
+        (most, mean), (most_bytes, mean_bytes) = line["messages"], line["bytes"]
+        share = most / math.log2(line["ranks"])
+        met = share <= MESSAGES_PER_LOG2
+        report.say(
+            f"{line['ranks']:5} {line['per_host']:8} | {most:4} {mean:5.2f} | {most_bytes:6}"
+            f" {mean_bytes:6.1f} | {line['hops']:4} | {share:12.2f} {MESSAGES_PER_LOG2:6}"
+            f"  {verdict(met)}"
+        )
+        report.keep("control plane", share=share, met=met, **line)
+
+
 # GB/s of one operand in the first-level cache.
 KERNEL_TARGETS = {"float16": 20.0, "bfloat16": 12.0}
 
@@ -284,6 +304,7 @@ def main() -> int:
     one_host(report, given.build, 3, 1 if given.quick else 3)
     network(report, given.build, 3 if given.quick else 7)
     startup(report, given.build, 3 if given.quick else 7)
+    control_plane(report, given.build)
     kernels(report, given.build, 2 if given.quick else 5)
     missed = sum(not row["met"] for row in report.rows)
     report.say(f"\n{len(report.rows)} lines, {missed} missed their target")
