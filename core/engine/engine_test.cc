@@ -339,6 +339,24 @@ TEST_P(EngineTest, WorksWithoutCacheAndWithOneThatIsTooSmall) {
   }
 }
 
+// Announcements and plans that are longer than the rings they go through.
+TEST_P(EngineTest, NegotiatesLongNamesOfManyTensors) {
+  run([](Member& member, int rank, int size) {
+    constexpr int kTensors = 300;
+    std::vector<std::vector<float>> data(kTensors, std::vector<float>{static_cast<float>(rank)});
+    std::vector<Result<std::shared_ptr<Operation>>> started;
+    for (int i = 0; i < kTensors; ++i) {
+      const int tensor = rank % 2 == 0 ? i : kTensors - 1 - i;
+      started.push_back(
+          member.start_allreduce(std::string(300, 'x') + std::to_string(tensor), data[tensor]));
+    }
+    for (const auto& operation : started) ASSERT_OK(member.finish(operation));
+    for (const auto& values : data) {
+      ASSERT_EQ(values.front(), static_cast<float>(size * (size - 1) / 2));
+    }
+  });
+}
+
 TEST_P(EngineTest, WaitsForCompanyNoLongerThanItMay) {
   run(
       [](Member& member, int rank, int size) {

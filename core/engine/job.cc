@@ -74,7 +74,11 @@ Status Job::join() {
     place_.cross_rank = config.cross_rank;
     place_.cross_size = config.cross_size;
   }
-  HVD_TRY_ASSIGN(allreduce_.algorithm, parse_allreduce_algorithm(config.allreduce_algorithm));
+  if (!config.allreduce_algorithm.empty()) {
+    const auto named = parse_allreduce_algorithm(config.allreduce_algorithm);
+    if (!named.is_ok()) return named.status().with_context("HOROVOD_ALLREDUCE_ALGORITHM");
+    allreduce_.algorithm = *named;
+  }
   const bool can_be_two_level = topology.hosts() > 1 && topology.largest_host() > 1;
   if (config.hierarchical_allreduce && can_be_two_level &&
       allreduce_.algorithm == AllreduceAlgorithm::kAuto) {

@@ -1,6 +1,7 @@
 #include "engine/worker.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <utility>
 
@@ -9,6 +10,8 @@
 
 namespace hvd {
 namespace {
+
+constexpr int kPollsPerLook = 64;
 
 NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transport& net) {
   NegotiatorOptions made = NegotiatorOptions::in_tree(net.rank(), net.topology());
@@ -52,10 +55,28 @@ Result<bool> Worker::step() {
     return port_->send(to, message, urgency);
   }));
   for (Plan plan; negotiator_.next_plan(plan);) {
+    HVD_TRY(send_plans());
     HVD_TRY(carry_out(plan));
     progress = true;
   }
   return progress;
+}
+
+// A plan that is longer than the way to a child leaves here in pieces: the child has to have all of
+// it before this rank waits for it in a collective. It reads, because it waits for this plan. (The
+// parent does not: it may be in that collective already.)
+Status Worker::send_plans() {
+  if (port_ == nullptr || port_->drained_below()) return Status::ok();
+  const Deadline deadline = Deadline::after(options_.executor.timeout);
+  for (int polls = 1; !port_->drained_below(); ++polls) {
+    const auto received =
+        port_->receive([this](int from, ConstBytes message) { return take(from, message); });
+    if (!received.is_ok()) return received.status();
+    if (polls % kPollsPerLook == 0) HVD_TRY(port_->check());
+    if (deadline.expired()) return timeout_error("a plan could not be sent in time");
+    sched_yield();
+  }
+  return Status::ok();
 }
 
 void Worker::submit_queued() {

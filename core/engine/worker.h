@@ -51,6 +51,7 @@ class Worker {
          std::unique_ptr<Executor> executor);
 
   void submit_queued();
+  Status send_plans();
   Status take(int from, ConstBytes message);
   bool company_has_come();
   Status carry_out(Plan& plan);

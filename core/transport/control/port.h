@@ -47,6 +47,8 @@ class ControlPort {
 
   // Whether everything that was sent has gone out.
   virtual bool drained() const = 0;
+  // The same for what was sent to children.
+  virtual bool drained_below() const = 0;
 
   // What rings when messages have come, and when the job has failed.
   virtual Bell& bell() = 0;

@@ -89,4 +89,10 @@ bool TreePort::drained() const {
                      [](const Neighbour& each) { return each.edge->drained(); });
 }
 
+bool TreePort::drained_below() const {
+  return std::all_of(neighbours_.begin(), neighbours_.end(), [this](const Neighbour& each) {
+    return each.rank == tree().parent || each.edge->drained();
+  });
+}
+
 }  // namespace hvd

@@ -33,6 +33,7 @@ class TreePort final : public ControlPort {
   Status check() override;
   void arm() override;
   bool drained() const override;
+  bool drained_below() const override;
   Bell& bell() override { return bell_; }
 
  private:
