@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <chrono>
@@ -22,6 +23,14 @@ constexpr WaitPolicy kKeeperPolicy{.pauses = 20, .yield_for = std::chrono::micro
 constexpr std::chrono::microseconds kLookForDeath{5'000};
 constexpr std::chrono::microseconds kLongIdle{10'000'000};
 constexpr int kPollsPerLook = 256;
+
+// Gradients come in bursts, and whoever submits a burst often waits for it next, and then runs the
+// engine itself. A keeper that is woken by the first of them therefore looks on for a moment: on
+// two cores, with two ranks, it would take the core from the thread that submits, and cut one batch
+// into dozens (1000 tensors of 1 KiB took 3.1 ms instead of 1.0).
+constexpr std::chrono::microseconds kBurstWindow{25};
+constexpr size_t kBurst = 8;  // operations in one window
+constexpr int kMostWindows = 20;
 
 void pin_to(int core) {
   if (core < 0) return;
@@ -227,10 +236,22 @@ void Engine::wait_for_runner(Done done, Deadline deadline) {
 
 // The keeper -------------------------------------------------------------------------------------
 
+void Engine::await_end_of_burst() const {
+  size_t before = 0;
+  for (int window = 0; window < kMostWindows && helpers_ == 0 && !stop_; ++window) {
+    std::this_thread::sleep_for(kBurstWindow);
+    const size_t queued = in_flight_.queued();
+    if (queued < before + kBurst) return;
+    before = queued;
+  }
+}
+
 void Engine::keep() {
   pin_to(options_.core);
+  (void)::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // a window is no longer than it says
   Bell& bell = port_->bell();
   while (!stop_) {
+    if (in_flight_.has_queued()) await_end_of_burst();
     const uint32_t ticket = bell.ticket();
     if (helpers_ > 0 || !running_.try_lock()) {
       // Who runs it listens for us once it is done; this is the reserve.

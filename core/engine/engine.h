@@ -87,6 +87,7 @@ class Engine {
 
   // The thread of its own.
   void keep();
+  void await_end_of_burst() const;
 
   // Constant after start.
   const EngineOptions options_;

@@ -32,6 +32,11 @@ std::vector<std::shared_ptr<Operation>> InFlight::take_queued() {
   return std::exchange(queue_, {});
 }
 
+size_t InFlight::queued() const {
+  MutexLock lock(mutex_);
+  return queue_.size();
+}
+
 void InFlight::find(const Plan& plan, std::vector<TensorTask*>& tasks) const {
   MutexLock lock(mutex_);
   for (const auto& response : plan.responses) {

@@ -27,6 +27,7 @@ class InFlight {
   // What has come since the last call; cheap to ask for in vain.
   bool has_queued() const { return queued_.load(std::memory_order_acquire); }
   std::vector<std::shared_ptr<Operation>> take_queued() HVD_EXCLUDES(mutex_);
+  size_t queued() const HVD_EXCLUDES(mutex_);
 
   // By response of the plan: the tensor of this rank, or null if it has none of that name.
   void find(const Plan& plan, std::vector<TensorTask*>& tasks) const HVD_EXCLUDES(mutex_);
