@@ -53,6 +53,8 @@ struct AllreduceOptions {
   AllreduceAlgorithm algorithm = AllreduceAlgorithm::kAuto;
   // The bits of an element's result depend neither on its place nor on the size of the buffer.
   bool deterministic = false;
+  // Of the pipeline through shared memory, at most one slot; 0: what was measured to be best.
+  size_t chunk_bytes = 0;
   CostModel model;
 };
 

@@ -27,8 +27,10 @@ inline Arena* arena_of_all(Transport& net) {
 // Reduces the pieces as one buffer, whose size is the same on every rank; where pieces begin and
 // end is each rank's own affair. Straight from the inputs through the slots to the outputs: a list
 // of many costs no more passes over memory than one buffer.
+// `chunk_bytes`, equal on all ranks, is the size of a step of the pipeline; 0: what is best here.
 Status shared_memory_allreduce(Arena& arena, std::span<const Piece> pieces,
-                               const Reduction& reduction, Deadline deadline);
+                               const Reduction& reduction, Deadline deadline,
+                               size_t chunk_bytes = 0);
 // The same for one buffer, in place.
 Status shared_memory_allreduce(Arena& arena, Bytes data, const Reduction& reduction,
                                Deadline deadline);

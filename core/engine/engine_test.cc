@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -364,7 +365,25 @@ TEST_P(EngineTest, WaitsForCompanyNoLongerThanItMay) {
         ASSERT_OK(member.allreduce("a", a));
         EXPECT_EQ(a, sum_of_ramps(size, 4));
       },
-      [](WorkerOptions& options) { options.cycle_time = std::chrono::milliseconds(5); });
+      [](WorkerOptions& options) { options.tunables.cycle_time_ms = 5; });
+}
+
+TEST_P(EngineTest, FailsWhatIsInFlightEverywhereWhenARankIsLost) {
+  const auto outcomes = testing::outcomes_of_members(
+      GetParam().kind, GetParam().ranks, [](Transport& net, ControlPort& port) -> Status {
+        Member member(net, port);
+        HVD_TRY(member.barrier());
+        if (net.rank() == net.size() - 1) return internal_error("the victim");  // aborts its net
+        std::vector<float> data = {1};
+        const Status waited = member.allreduce("never complete", data);
+        EXPECT_FALSE(waited.is_ok());
+        const auto later = member.start_allreduce("later", data);
+        EXPECT_FALSE(later.is_ok()) << "the engine should have ended";
+        return waited;
+      });
+  for (const Status& outcome : outcomes) {
+    EXPECT_NE(outcome.message().find("the victim"), std::string::npos) << outcome.to_string();
+  }
 }
 
 std::vector<World> worlds() {
@@ -381,6 +400,38 @@ std::vector<World> worlds() {
 INSTANTIATE_TEST_SUITE_P(Worlds, EngineTest, ::testing::ValuesIn(worlds()), [](const auto& world) {
   return testing::to_string(world.param.kind) + std::to_string(world.param.ranks);
 });
+
+TEST(Autotune, TriesValuesKeepsTheBestAndDisturbsNoResult) {
+  const std::string log = ::testing::TempDir() + "hvd-autotune-test.csv";
+  run_members(TransportKind::kMesh, 3, [&](Transport& net, ControlPort& port) {
+    WorkerOptions options = worker_options(net.size());
+    options.autotune.emplace();
+    options.autotune->warmup_samples = 1;
+    options.autotune->steps_per_sample = 1;
+    options.autotune->most_samples = 4;
+    options.autotune_log = log;
+    Member member(net, port, options);
+    for (int step = 0; step < 120; ++step) {
+      std::vector<std::vector<float>> data(5);
+      std::vector<Result<std::shared_ptr<Operation>>> started;
+      for (int i = 0; i < 5; ++i) {
+        data[i] = ramp(net.rank(), 100 * (i + 1));
+        started.push_back(member.start_allreduce("t" + std::to_string(i), data[i]));
+      }
+      for (const auto& operation : started) ASSERT_OK(member.finish(operation));
+      for (const auto& values : data) {
+        ASSERT_EQ(values, sum_of_ramps(net.size(), static_cast<int>(values.size())));
+      }
+    }
+    member.shutdown();
+  });
+  std::ifstream file(log);
+  std::vector<std::string> rows;
+  for (std::string row; std::getline(file, row);) rows.push_back(row);
+  ASSERT_GE(rows.size(), 6u);  // the header, initial values, four samples, and the best again
+  EXPECT_EQ(rows.front(), Autotuner::kHeader);
+  EXPECT_NE(std::find(rows.begin() + 1, rows.end() - 1, rows.back()), rows.end() - 1);
+}
 
 // Same values, same bits, whatever the order of submission, the fusion and the timing.
 TEST(Deterministic, BitsDependOnValuesAlone) {

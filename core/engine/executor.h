@@ -43,6 +43,7 @@ class Executor {
 
   // From the next batch on.
   Status set_allreduce(const AllreduceOptions& options);
+  void set_hierarchical_allgather(bool on) { options_.hierarchical_allgather = on; }
 
  private:
   Executor(Transport& net, ExecutorOptions options, AllreduceSelector selector);

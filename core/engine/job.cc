@@ -74,16 +74,7 @@ Status Job::join() {
     place_.cross_rank = config.cross_rank;
     place_.cross_size = config.cross_size;
   }
-  if (!config.allreduce_algorithm.empty()) {
-    const auto named = parse_allreduce_algorithm(config.allreduce_algorithm);
-    if (!named.is_ok()) return named.status().with_context("HOROVOD_ALLREDUCE_ALGORITHM");
-    allreduce_.algorithm = *named;
-  }
-  const bool can_be_two_level = topology.hosts() > 1 && topology.largest_host() > 1;
-  if (config.hierarchical_allreduce && can_be_two_level &&
-      allreduce_.algorithm == AllreduceAlgorithm::kAuto) {
-    allreduce_.algorithm = AllreduceAlgorithm::kTwoLevel;
-  }
+  HVD_TRY_ASSIGN(tunables_, tunables_from(config));
   allreduce_.deterministic = config.deterministic;
 
   std::vector<int> everybody(topology.size());
@@ -151,15 +142,17 @@ Status Job::connect(const Deadline& deadline) {
 EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const {
   const Config& config = options_.config;
   EngineOptions options;
-  options.worker.fusion.threshold = config.fusion_threshold;
+  options.worker.tunables = tunables_;
   options.worker.fusion.within_groups_only = config.disable_group_fusion;
   options.worker.fusion.fuse_adasum = !config.deterministic;
   options.worker.executor.allreduce = allreduce_;
-  options.worker.executor.hierarchical_allgather = config.hierarchical_allgather;
   options.worker.executor.timeout = to_milliseconds(config.timeout);
   options.worker.executor.job_ranks = ranks;
   options.worker.cache_capacity = static_cast<size_t>(config.cache_capacity);
-  options.worker.cycle_time = config.cycle_time;
+  if (config.autotune && set == kGlobalSet) {
+    options.worker.autotune = autotune_options(config, fabric_->topology(), shares_memory_);
+    options.worker.autotune_log = config.autotune_log;
+  }
   options.thread_name = set == kGlobalSet ? "hvd-engine" : fmt::format("hvd-set-{}", set);
   options.ranks_on_host = place_.local_size;
   if (!config.thread_affinity.empty()) {
@@ -180,6 +173,7 @@ Result<std::shared_ptr<Engine>> Job::make_engine(uint64_t communicator,
   const Deadline deadline = Deadline::after(options_.config.timeout);
   HVD_TRY_ASSIGN(std::unique_ptr<Transport> net, fabric_->make_mesh(communicator, ranks, deadline));
   std::unique_ptr<ControlPort> port;
+  if (set == kGlobalSet) shares_memory_ = net->hosts_share_memory();
   if (ranks.size() > 1) {
     HVD_TRY_ASSIGN(port, fabric_->make_control(communicator, *net, deadline));
     if (set == kGlobalSet && net->topology().hosts() > 1) {

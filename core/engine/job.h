@@ -94,7 +94,9 @@ class Job {
   JobOptions options_;
   int rank_ = 0;
   Place place_;
+  Tunables tunables_;
   AllreduceOptions allreduce_;
+  bool shares_memory_ = false;
   std::unique_ptr<StoreClient> store_;
   std::unique_ptr<Fabric> fabric_;
   std::shared_ptr<Engine> world_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <functional>
 #include <utility>
 
 #include "base/log.h"
@@ -16,7 +17,7 @@ constexpr int kPollsPerLook = 64;
 NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transport& net) {
   NegotiatorOptions made = NegotiatorOptions::in_tree(net.rank(), net.topology());
   made.job_ranks = options.executor.job_ranks;
-  made.cache_capacity = options.cache_capacity;
+  made.cache_capacity = options.tunables.cache_enabled ? options.cache_capacity : 0;
   made.groups_matter = options.fusion.within_groups_only;
   return made;
 }
@@ -26,7 +27,14 @@ NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transpo
 Result<std::unique_ptr<Worker>> Worker::make(const WorkerOptions& options, Transport& net,
                                              ControlPort* port, InFlight& in_flight) {
   HVD_TRY_ASSIGN(auto executor, Executor::make(net, options.executor));
-  return std::unique_ptr<Worker>(new Worker(options, net, port, in_flight, std::move(executor)));
+  std::unique_ptr<Worker> worker(new Worker(options, net, port, in_flight, std::move(executor)));
+  HVD_TRY(worker->apply(options.tunables));
+  if (!options.autotune || net.rank() != 0) return worker;
+  worker->autotuner_ = std::make_unique<Autotuner>(*options.autotune, options.tunables);
+  if (!options.autotune_log.empty()) {
+    HVD_TRY_ASSIGN(worker->autotune_log_, AutotuneLog::create(options.autotune_log));
+  }
+  return worker;
 }
 
 Worker::Worker(const WorkerOptions& options, Transport& net, ControlPort* port, InFlight& in_flight,
@@ -36,7 +44,8 @@ Worker::Worker(const WorkerOptions& options, Transport& net, ControlPort* port, 
       in_flight_(in_flight),
       negotiator_(negotiator_options(options, net)),
       executor_(std::move(executor)),
-      job_ranks_(options.executor.job_ranks) {}
+      job_ranks_(options.executor.job_ranks),
+      topology_(net.topology()) {}
 
 Result<bool> Worker::step() {
   bool progress = false;
@@ -51,10 +60,13 @@ Result<bool> Worker::step() {
     progress |= received > 0;
   }
   if (negotiator_.can_decide() && company_has_come()) negotiator_.decide();
+  HVD_TRY(collect_plans());
   HVD_TRY(negotiator_.flush([this](int to, ConstBytes message, Urgency urgency) {
     return port_->send(to, message, urgency);
   }));
-  for (Plan plan; negotiator_.next_plan(plan);) {
+  while (!plans_.empty()) {
+    Plan plan = std::move(plans_.front());
+    plans_.pop_front();
     HVD_TRY(send_plans());
     HVD_TRY(carry_out(plan));
     progress = true;
@@ -95,15 +107,67 @@ Status Worker::take(int from, ConstBytes message) {
     return Status::ok();
   }
   const Status taken = negotiator_.receive(from, message);
-  return taken.is_ok() ? taken
-                       : taken.with_context(fmt::format("message of rank {}", job_ranks_[from]));
+  if (taken.is_ok()) return collect_plans();
+  return taken.with_context(fmt::format("message of rank {}", job_ranks_[from]));
+}
+
+Status Worker::collect_plans() {
+  for (Plan plan; negotiator_.next_plan(plan);) {
+    if (!plan.tunables.empty()) {
+      HVD_TRY_ASSIGN(const Tunables tunables, decode_tunables(plan.tunables));
+      negotiator_.set_cache_capacity(tunables.cache_enabled ? options_.cache_capacity : 0);
+    }
+    plans_.push_back(std::move(plan));
+  }
+  return Status::ok();
+}
+
+Status Worker::apply(const Tunables& tunables) {
+  options_.tunables = tunables;
+  options_.fusion.threshold = tunables.fusion_threshold;
+  AllreduceOptions allreduce = options_.executor.allreduce;
+  allreduce.algorithm = tunables.algorithm;
+  allreduce.chunk_bytes = tunables.chunk_bytes;
+  const bool has_two_levels = topology_.hosts() > 1 && topology_.largest_host() > 1;
+  if (tunables.hierarchical_allreduce && has_two_levels) {
+    allreduce.algorithm = AllreduceAlgorithm::kTwoLevel;
+  }
+  executor_->set_hierarchical_allgather(tunables.hierarchical_allgather);
+  return executor_->set_allreduce(allreduce);
+}
+
+// Scores what was reduced, and spreads what to try next.
+void Worker::tune(const Plan& plan, const Batch& batch) {
+  if (autotuner_->done() ||
+      plan.responses[batch.items.front()]->request.type != RequestType::kAllreduce) {
+    return;
+  }
+  int64_t bytes = 0;
+  tuned_.clear();
+  for (const uint32_t item : batch.items) {
+    const Request& request = plan.responses[item]->request;
+    tuned_.push_back(std::hash<std::string>()(request.name));
+    bytes += static_cast<int64_t>(request.bytes());
+  }
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch());
+  if (const auto next = autotuner_->record(tuned_, bytes, now.count())) {
+    negotiator_.set_tunables(encode(*next));
+  }
+  const std::vector<std::string> rows = autotuner_->take_rows();
+  if (rows.empty() || !autotune_log_) return;
+  if (const Status written = autotune_log_->append(rows); !written.is_ok()) {
+    HVD_LOG(kWarning, "{}; autotune goes on without its log", written.message());
+    autotune_log_.reset();
+  }
 }
 
 bool Worker::company_has_come() {
-  if (options_.cycle_time.count() <= 0) return true;
+  if (options_.tunables.cycle_time_ms <= 0) return true;
   const Clock::time_point now = Clock::now();
   if (company_until_ == Clock::time_point::max()) {
-    company_until_ = now + std::chrono::duration_cast<Clock::duration>(options_.cycle_time);
+    const std::chrono::duration<double, std::milli> wait(options_.tunables.cycle_time_ms);
+    company_until_ = now + std::chrono::duration_cast<Clock::duration>(wait);
   }
   if (now < company_until_) return false;
   company_until_ = Clock::time_point::max();
@@ -134,6 +198,11 @@ Status Worker::carry_out(Plan& plan) {
     }
     HVD_TRY(executor_->run(items_));
     complete(batch_tasks_);
+    if (autotuner_ != nullptr) tune(plan, batch);
+  }
+  if (!plan.tunables.empty()) {
+    HVD_TRY_ASSIGN(const Tunables tunables, decode_tunables(plan.tunables));
+    HVD_TRY(apply(tunables));
   }
   if (plan.last_joined) {
     in_flight_.remove_joins(finished_);

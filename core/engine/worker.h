@@ -4,10 +4,16 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "engine/autotune/autotune_log.h"
+#include "engine/autotune/autotuner.h"
+#include "engine/autotune/tunables.h"
 #include "engine/executor.h"
 #include "engine/fusion.h"
 #include "engine/in_flight.h"
@@ -18,11 +24,15 @@
 namespace hvd {
 
 struct WorkerOptions {
+  // What autotune may change.
+  Tunables tunables;
+  // What it may not; where both say something, `tunables` does.
   FusionOptions fusion;
   ExecutorOptions executor;
   size_t cache_capacity = 1024;
-  // How long complete tensors may wait for company.
-  std::chrono::duration<double, std::milli> cycle_time{0};
+  // With these the coordinator tunes, and writes what it tried to the file, if one is named.
+  std::optional<AutotuneOptions> autotune;
+  std::string autotune_log;
 };
 
 class Worker {
@@ -51,19 +61,27 @@ class Worker {
          std::unique_ptr<Executor> executor);
 
   void submit_queued();
+  // Takes plans from the negotiator, whose cache has to change right after the plan that says so.
+  Status collect_plans();
   Status send_plans();
+  Status apply(const Tunables& tunables);
+  void tune(const Plan& plan, const Batch& batch);
   Status take(int from, ConstBytes message);
   bool company_has_come();
   Status carry_out(Plan& plan);
-  Status run_batch(const Plan& plan, const Batch& batch, std::span<TensorTask* const> tasks);
   void complete(std::span<TensorTask* const> tasks);
 
-  const WorkerOptions options_;
+  WorkerOptions options_;
   ControlPort* const port_;
   InFlight& in_flight_;
   Negotiator negotiator_;
   std::unique_ptr<Executor> executor_;
-  std::vector<int> job_ranks_;
+  const std::vector<int> job_ranks_;
+  const Topology& topology_;
+  std::deque<Plan> plans_;
+  std::unique_ptr<Autotuner> autotuner_;  // at the coordinator
+  std::optional<AutotuneLog> autotune_log_;
+  std::vector<uint64_t> tuned_;
 
   Clock::time_point company_until_ = Clock::time_point::max();  // when what is complete is planned
   bool said_goodbye_ = false;

@@ -51,7 +51,7 @@ Status allreduce_pieces(AllreduceAlgorithm algorithm, Transport& net, std::span<
                         Scratch& fusion, Scratch& scratch, Deadline deadline) {
   for (const Piece& piece : pieces) HVD_TRY(check_whole_elements(piece.bytes, reduction));
   if (algorithm == AllreduceAlgorithm::kSharedMemory) {
-    return shared_memory_allreduce(*net.arena(), pieces, reduction, deadline);
+    return shared_memory_allreduce(*net.arena(), pieces, reduction, deadline, options.chunk_bytes);
   }
   if (pieces.size() == 1) {
     const Bytes out(pieces[0].out, pieces[0].bytes);

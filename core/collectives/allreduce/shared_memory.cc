@@ -20,9 +20,10 @@ size_t one_phase_limit(int ranks) { return ranks == 2 ? 8 * 1024 : kMostInOnePha
 
 // Chunks of 64 KiB fill the pipeline of a short message; 256 KiB cost the fewest rounds of marks,
 // each of which is a context switch per rank once ranks outnumber cores.
-size_t chunk_bytes_for(size_t bytes, size_t slot_bytes) {
+size_t chunk_bytes_for(size_t bytes, size_t slot_bytes, size_t wanted) {
   const size_t best = bytes <= 256 * 1024 ? 64 * 1024 : 256 * 1024;
-  return std::min(best, slot_bytes);
+  // Whole cache lines, which are whole elements too.
+  return std::min(wanted == 0 ? best : round_up(wanted, 64), slot_bytes);
 }
 
 // One phase: copy the input into the own slot, then add all slots into the output. The own input is
@@ -77,12 +78,13 @@ Status staged_one_phase(Arena& arena, const Pieces& pieces, const Reduction& red
 // small tensors become one large one.
 class Pipeline {
  public:
-  Pipeline(Arena& arena, const Pieces& pieces, const Reduction& reduction, Deadline deadline)
+  Pipeline(Arena& arena, const Pieces& pieces, const Reduction& reduction, Deadline deadline,
+           size_t chunk_bytes)
       : arena_(arena),
         pieces_(pieces),
         reduction_(reduction),
         deadline_(deadline),
-        chunk_bytes_(chunk_bytes_for(pieces.total(), arena.slot_bytes())),
+        chunk_bytes_(chunk_bytes_for(pieces.total(), arena.slot_bytes(), chunk_bytes)),
         chunks_((pieces.total() + chunk_bytes_ - 1) / chunk_bytes_),
         first_turn_(arena.begin_turns(chunks_)) {}
 
@@ -192,7 +194,7 @@ void reduce_alone(const Pieces& pieces, const Reduction& reduction) {
 }  // namespace
 
 Status shared_memory_allreduce(Arena& arena, std::span<const Piece> list,
-                               const Reduction& reduction, Deadline deadline) {
+                               const Reduction& reduction, Deadline deadline, size_t chunk_bytes) {
   const Pieces pieces(list);
   if (pieces.total() == 0) return Status::ok();
   if (arena.size() == 1) {
@@ -205,7 +207,7 @@ Status shared_memory_allreduce(Arena& arena, std::span<const Piece> list,
     }
     return staged_one_phase(arena, pieces, reduction, deadline);
   }
-  return Pipeline(arena, pieces, reduction, deadline).run();
+  return Pipeline(arena, pieces, reduction, deadline, chunk_bytes).run();
 }
 
 Status shared_memory_allreduce(Arena& arena, Bytes data, const Reduction& reduction,
