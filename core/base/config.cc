@@ -264,7 +264,8 @@ constexpr Setting kSettings[] = {
     {"HOROVOD_TIMELINE_MARK_CYCLES", kReports, "0", kSwitch,
      "Marks the engine's rounds in the timeline.", read<&C::timeline_mark_cycles>},
     {"HOROVOD_TIMELINE_ALL_RANKS", kReports, "0", kSwitch,
-     "Every rank writes a timeline, with its rank in the name of the file.",
+     "Every rank writes a timeline, with its rank in the name of the file: timeline.3.json for "
+     "timeline.json.",
      read<&C::timeline_all_ranks>},
     {"HOROVOD_STALL_CHECK_DISABLE", kReports, "0", kSwitch,
      "No warnings about tensors that some ranks have not submitted.",

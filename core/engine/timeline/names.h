@@ -1,0 +1,78 @@
+// The names under which things appear in a timeline. Scripts that read timelines look for these
+// very words, so they stay as they have always been: what our own data plane does on the host bears
+// the names of the Gloo backend, for this is where such scripts look.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "engine/request.h"
+
+namespace hvd {
+
+// What is done with a tensor. Join and barrier are negotiated, but nothing is executed for them.
+enum class TraceOp : uint8_t {
+  kAllreduce,
+  kAllgather,
+  kBroadcast,
+  kAlltoall,
+  kReducescatter,
+  kAdasum,
+  kBarrier,
+  kJoin,
+  kError,
+};
+inline constexpr int kTraceOpCount = 9;
+
+// Requests about process sets do not appear in timelines.
+std::optional<TraceOp> trace_op_of(RequestType type);
+// "ALLREDUCE".
+std::string_view name_of(TraceOp op);
+// "NEGOTIATE_ALLREDUCE".
+std::string_view negotiation_of(TraceOp op);
+
+// What happens inside an operation.
+enum class Activity : uint8_t {
+  kInitFusionBuffer,
+  kWaitForData,
+  kWaitForOtherTensorData,
+  kAllocateOutput,
+  kMemcpyInFusionBuffer,
+  kMemcpyOutFusionBuffer,
+  kQueue,
+  kMemcpyInHostBuffer,
+  kMemcpyOutHostBuffer,
+  kMemcpyInSharedBuffer,
+  kAllocateSharedBuffer,
+  kCopyAllgatherOutput,
+  kGlooAllreduce,
+  kGlooAllgather,
+  kGlooBcast,
+  kGlooReducescatter,
+  kMpiAllreduce,
+  kMpiAllgather,
+  kMpiCrossAllgather,
+  kMpiBcast,
+  kMpiAlltoall,
+  kMpiReducescatter,
+  kMpiAdasumAllreduce,
+  kInitNccl,
+  kNcclAllreduce,
+  kNcclAllgather,
+  kNcclBcast,
+  kNcclAlltoall,
+  kNcclReduce,
+  kNcclReducescatter,
+  kCclAllreduce,
+  kCclAllgather,
+  kCclBcast,
+};
+inline constexpr int kActivityCount = 33;
+
+// "MEMCPY_IN_FUSION_BUFFER".
+std::string_view name_of(Activity activity);
+// Under which name our own data plane carries out `op` on the host. Not for barrier, join, error.
+Activity host_activity_of(TraceOp op);
+
+}  // namespace hvd

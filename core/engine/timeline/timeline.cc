@@ -1,0 +1,225 @@
+#include "engine/timeline/timeline.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/log.h"
+#include "base/thread.h"
+
+namespace hvd {
+namespace {
+
+constexpr int kLowestPriority = 19;
+constexpr std::chrono::microseconds kGathering = std::chrono::milliseconds(20);
+constexpr std::chrono::microseconds kForLong = std::chrono::hours(1);
+constexpr size_t kBlock = size_t{64} << 10;
+// More go into several records.
+constexpr size_t kTensorsPerRecord = 4096;
+constexpr size_t kShapesPerRecord = 512;
+constexpr size_t kMostDimensions = 64;
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+template <typename T>
+std::byte* put(std::byte* to, const T& value) {
+  std::memcpy(to, &value, sizeof(T));
+  return to + sizeof(T);
+}
+
+}  // namespace
+
+std::string Timeline::path_for_rank(const std::string& path, int rank) {
+  std::filesystem::path named(path);
+  const std::string extension = named.extension().string();
+  return named.replace_extension().string() + fmt::format(".{}{}", rank, extension);
+}
+
+Timeline::~Timeline() {
+  MutexLock lock(control_);
+  if (!writer_.joinable()) return;
+  if (mark_.in_child()) {
+    writer_.detach();  // it did not come with us
+    return;
+  }
+  if (Status stopped = stop_locked(); !stopped.is_ok()) {
+    HVD_LOG(kWarning, "{}", stopped.message());
+  }
+}
+
+// Recording ---------------------------------------------------------------------------------------
+
+TensorId Timeline::tensor(std::string_view name) {
+  if (const auto known = ids_.find(name); known != ids_.end()) return known->second;
+  auto& link = names_.empty() ? first_name_ : names_.back().next;
+  const Name& added = names_.emplace_back(name);
+  link.store(&added, std::memory_order_release);
+  const auto id = static_cast<TensorId>(names_.size() - 1);
+  ids_.emplace(added.text, id);
+  return id;
+}
+
+void Timeline::record_some(TraceRecord record, std::span<const TensorId> tensors) {
+  record.time = now();
+  do {
+    const auto some = tensors.first(std::min(tensors.size(), kTensorsPerRecord));
+    tensors = tensors.subspan(some.size());
+    record.count = static_cast<uint32_t>(some.size());
+    record.same_tensors = !some.empty() && some.size() == recorded_.size() &&
+                          std::memcmp(some.data(), recorded_.data(), some.size_bytes()) == 0;
+    const size_t bytes = record.same_tensors ? 0 : some.size_bytes();
+    std::byte* to = reserve(record, bytes);
+    if (to == nullptr) continue;
+    if (bytes != 0) {
+      std::memcpy(to, some.data(), bytes);
+      recorded_.assign(some.begin(), some.end());
+    }
+    commit();
+  } while (!tensors.empty());
+}
+
+void Timeline::operation_end(std::span<const Finished> finished) {
+  if (!enabled()) return;
+  TraceRecord record{.time = now(), .kind = Kind::kOperationEnd};
+  while (!finished.empty()) {
+    const auto some = finished.first(std::min(finished.size(), kShapesPerRecord));
+    finished = finished.subspan(some.size());
+    record.count = static_cast<uint32_t>(some.size());
+    const auto shape_of = [](const Finished& tensor) {
+      return tensor.shape.first(std::min(tensor.shape.size(), kMostDimensions));
+    };
+    size_t bytes = some.size() * sizeof(FinishedRecord);
+    for (const Finished& tensor : some) bytes += shape_of(tensor).size_bytes();
+    std::byte* to = reserve(record, bytes);
+    if (to == nullptr) continue;
+    for (const Finished& tensor : some) {
+      const auto shape = shape_of(tensor);
+      to = put(to, FinishedRecord{.tensor = tensor.tensor,
+                                  .dtype = tensor.dtype,
+                                  .dimensions = static_cast<uint8_t>(shape.size())});
+      for (const int64_t dimension : shape) to = put(to, dimension);
+    }
+    commit();
+  }
+}
+
+std::byte* Timeline::reserve(const TraceRecord& record, size_t bytes) {
+  std::byte* to = ring_.reserve(sizeof(record) + bytes);
+  if (to == nullptr) {
+    dropped_.fetch_add(std::max(record.count, uint32_t{1}), std::memory_order_relaxed);
+    return nullptr;
+  }
+  return put(to, record);
+}
+
+void Timeline::commit() {
+  ring_.commit();
+  bell_.ring(ring_.is_half_full() ? Urgency::kUrgent : Urgency::kUsual);
+}
+
+// Start and stop ----------------------------------------------------------------------------------
+
+Status Timeline::start(const std::string& path, bool mark_cycles) {
+  if (path.empty()) return invalid_argument("timeline: the path is empty; name a file to write");
+  MutexLock lock(control_);
+  // Also under another name: two files open on one place would write over each other.
+  std::error_code absent;
+  if (writer_.joinable() && (path == path_ || std::filesystem::equivalent(path, path_, absent))) {
+    if (enabled()) return Status::ok();
+    (void)stop_locked();  // it failed before, and said so
+  }
+  auto events = TraceEvents::create(path, rank_);
+  if (!events.is_ok()) return events.status();
+  if (writer_.joinable()) {
+    if (Status stopped = stop_locked(); !stopped.is_ok()) {
+      HVD_LOG(kWarning, "{}", stopped.message());
+    }
+  }
+  if (!std::exchange(populated_, true)) ring_.populate();
+  path_ = path;
+  events_ = std::move(events).value();
+  failure_ = Status::ok();
+  dropped_before_ = dropped_.load(std::memory_order_relaxed);
+  stopping_.store(false);
+  writer_ = start_thread("hvd-timeline", [this] { write_until_stopped(); });
+  mark_cycles_.store(mark_cycles, std::memory_order_release);
+  enabled_.store(true, std::memory_order_release);
+  return Status::ok();
+}
+
+Status Timeline::stop() {
+  MutexLock lock(control_);
+  return writer_.joinable() ? stop_locked() : Status::ok();
+}
+
+// The writer only finishes its block. The rest is written here: at its priority it could take long.
+Status Timeline::stop_locked() {
+  enabled_.store(false, std::memory_order_relaxed);
+  mark_cycles_.store(false, std::memory_order_relaxed);
+  stopping_.store(true);
+  bell_.ring(Urgency::kUrgent);
+  writer_.join();
+  writer_ = {};
+  if (failure_.is_ok()) failure_ = drain(/*until_stopped=*/false);
+  // Also after a failure: the events that are in the file deserve their closing.
+  const Status closed = events_->file().close();
+  events_.reset();
+  return failure_.is_ok() ? closed : failure_;
+}
+
+// The writer --------------------------------------------------------------------------------------
+
+void Timeline::write_until_stopped() {
+  ::setpriority(PRIO_PROCESS, 0, kLowestPriority);  // of this thread alone, on Linux
+  while (!stopping_.load()) {
+    bell_.listen(Bell::Listener::kKeeper);
+    if (ring_.empty() && !stopping_.load()) {
+      bell_.sleep(Bell::Listener::kKeeper, kForLong);
+      continue;
+    }
+    // Something has come, and more will: from here on only a full ring or the end is news.
+    bell_.listen(Bell::Listener::kIdleKeeper);
+    if (!stopping_.load()) bell_.sleep(Bell::Listener::kIdleKeeper, kGathering);
+    bell_.stop_listening();
+    if (failure_ = drain(/*until_stopped=*/true); failure_.is_ok()) continue;
+    HVD_LOG(kWarning, "{}; it gets no more events", failure_.message());
+    enabled_.store(false, std::memory_order_relaxed);
+    mark_cycles_.store(false, std::memory_order_relaxed);
+    return;
+  }
+}
+
+Status Timeline::drain(bool until_stopped) {
+  while (!(until_stopped && stopping_.load())) {
+    const ConstBytes record = ring_.front();
+    if (record.empty()) break;
+    HVD_TRY(events_->write(record, written_, [this](TensorId tensor) { return name_of(tensor); }));
+    ring_.pop();
+    if (events_->file().unwritten() >= kBlock) HVD_TRY(events_->file().flush());
+  }
+  HVD_TRY(events_->count_dropped(dropped_.load(std::memory_order_relaxed) - dropped_before_));
+  return events_->file().flush();
+}
+
+std::string_view Timeline::name_of(TensorId tensor) {
+  while (tensor >= known_names_.size()) {
+    const Name* next = known_names_.empty()
+                           ? first_name_.load(std::memory_order_acquire)
+                           : known_names_.back()->next.load(std::memory_order_acquire);
+    if (next == nullptr) return "unknown";
+    known_names_.push_back(next);
+  }
+  return known_names_[tensor]->text;
+}
+
+}  // namespace hvd

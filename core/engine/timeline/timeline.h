@@ -1,0 +1,147 @@
+// The timeline: what happened to each tensor and when, as a Chrome trace that chrome://tracing and
+// Perfetto show (docs/timeline.md).
+//
+// The engine records numbers into a ring, for all tensors of a batch at once: one look at the clock
+// and one copy, some 40 ns, and no system call unless the writer has been asleep for want of
+// events. The thread `hvd-timeline` turns records into text. It lets events gather for 20 ms before
+// it writes, so what happened in the last moments before a kill is missing from the file; the file
+// is whole all the same (trace_file.h). It has the lowest priority: where training leaves no core
+// free it takes about 1.5 % of one, and what it then cannot keep up with is dropped and counted in
+// the file, because a slow disk must not slow down training.
+//
+// start() and stop() are for any thread. Everything that records is for one thread at a time, the
+// one that runs the engine; whoever hands the engine over also hands over the timeline.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fork_mark.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "engine/timeline/names.h"
+#include "engine/timeline/record.h"
+#include "engine/timeline/record_ring.h"
+#include "engine/timeline/trace_events.h"
+#include "transport/control/bell.h"
+
+namespace hvd {
+
+class Timeline {
+ public:
+  // One tensor or many.
+  class Tensors : public std::span<const TensorId> {
+   public:
+    Tensors(const TensorId& tensor)  // NOLINT(google-explicit-constructor)
+        : std::span<const TensorId>(&tensor, 1) {}
+    Tensors(const std::vector<TensorId>& tensors)  // NOLINT(google-explicit-constructor)
+        : std::span<const TensorId>(tensors) {}
+    explicit Tensors(std::span<const TensorId> tensors) : std::span<const TensorId>(tensors) {}
+  };
+  struct Finished {
+    TensorId tensor = 0;
+    DType dtype = DType::kFloat32;
+    std::span<const int64_t> shape;
+  };
+  static constexpr size_t kRingBytes = size_t{4} << 20;
+
+  // "timeline.3.json" for rank 3 and "timeline.json": with HOROVOD_TIMELINE_ALL_RANKS every rank
+  // has a file of its own.
+  static std::string path_for_rank(const std::string& path, int rank);
+
+  explicit Timeline(int rank, size_t ring_bytes = kRingBytes) : rank_(rank), ring_(ring_bytes) {}
+  ~Timeline();
+
+  // Writes to `path` from now on. The same path again changes nothing; another one ends the
+  // present file first, unless the new one cannot be opened.
+  Status start(const std::string& path, bool mark_cycles) HVD_EXCLUDES(control_);
+  // Returns when the file is complete; ok when there is none. Fails if events could not be written.
+  Status stop() HVD_EXCLUDES(control_);
+  // Whether recording has a purpose; without it the calls below return at once.
+  bool enabled() const { return enabled_.load(std::memory_order_acquire); }
+
+  // The number of a name, at any time and always the same. A name takes some 100 bytes for good:
+  // ask only while enabled(), for scripts may use a new name for each call.
+  TensorId tensor(std::string_view name);
+
+  void negotiation_start(Tensors tensors, TraceOp op) {
+    record(Kind::kNegotiationStart, static_cast<uint8_t>(op), 0, tensors);
+  }
+  void rank_ready(Tensors tensors, int set_rank) { record(Kind::kRankReady, 0, set_rank, tensors); }
+  void negotiation_end(Tensors tensors) { record(Kind::kNegotiationEnd, 0, 0, tensors); }
+  void operation_start(Tensors tensors, TraceOp op) {
+    record(Kind::kOperationStart, static_cast<uint8_t>(op), 0, tensors);
+  }
+  // Also ends the activity before it.
+  void activity_start(Tensors tensors, Activity activity) {
+    record(Kind::kActivityStart, static_cast<uint8_t>(activity), 0, tensors);
+  }
+  void activity_end(Tensors tensors) { record(Kind::kActivityEnd, 0, 0, tensors); }
+  void operation_end(std::span<const Finished> finished);
+  void operation_failed(Tensors tensors) { record(Kind::kOperationFailed, 0, 0, tensors); }
+  // If start() asked for it.
+  void mark_cycle() {
+    if (mark_cycles_.load(std::memory_order_acquire)) record_some({.kind = Kind::kCycle}, {});
+  }
+
+ private:
+  using Kind = TraceRecord::Kind;
+  struct Name {
+    explicit Name(std::string_view name) : text(name) {}
+    const std::string text;
+    std::atomic<const Name*> next{nullptr};
+  };
+
+  void record(Kind kind, uint8_t detail, int32_t argument, Tensors tensors) {
+    if (enabled() && !tensors.empty())
+      record_some({.kind = kind, .detail = detail, .argument = argument}, tensors);
+  }
+  void record_some(TraceRecord record, std::span<const TensorId> tensors);
+  // Room for what follows `record`; null when there is none, and then it counts as dropped.
+  std::byte* reserve(const TraceRecord& record, size_t bytes);
+  void commit();
+
+  Status stop_locked() HVD_REQUIRES(control_);
+  void write_until_stopped();
+  // Writes what is in the ring, or until told to stop.
+  Status drain(bool until_stopped);
+  std::string_view name_of(TensorId tensor);
+
+  const int rank_;
+  const ForkMark mark_;
+  RecordRing ring_;
+  Bell bell_;
+  std::atomic<bool> enabled_{false};
+  std::atomic<bool> mark_cycles_{false};
+  std::atomic<uint64_t> dropped_{0};
+  std::atomic<bool> stopping_{false};
+
+  // The thread that records. Names never move: the writer follows their chain while more come.
+  std::deque<Name> names_;
+  std::unordered_map<std::string_view, TensorId> ids_;
+  std::atomic<const Name*> first_name_{nullptr};
+  std::vector<TensorId> recorded_;  // of the last record in the ring that has tensors
+
+  Mutex control_;
+  bool populated_ HVD_GUARDED_BY(control_) = false;
+  std::string path_ HVD_GUARDED_BY(control_);
+  std::thread writer_ HVD_GUARDED_BY(control_);
+
+  // The writer, or while there is none whoever holds control_.
+  std::optional<TraceEvents> events_;
+  Status failure_;
+  uint64_t dropped_before_ = 0;  // in earlier files
+  std::vector<const Name*> known_names_;
+  std::vector<TensorId> written_;  // of the last record out of the ring that has tensors
+};
+
+}  // namespace hvd

@@ -1,0 +1,66 @@
+// Turns the records of the engine into the events of one file. Every begin gets its end, in order,
+// whatever is missing among the records because the ring was full: what cannot be placed is left
+// out and counted, what stays open is closed when the tensor begins anew.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/function_ref.h"
+#include "base/status.h"
+#include "engine/timeline/record.h"
+#include "engine/timeline/trace_file.h"
+
+namespace hvd {
+
+// `text` as the inside of a JSON string: escaped, cut after some 2,000 bytes, with U+FFFD in place
+// of what is not UTF-8.
+std::string json_text(std::string_view text);
+
+class TraceEvents {
+ public:
+  using NameOf = FunctionRef<std::string_view(TensorId)>;
+
+  // Opens `path`; time in the file runs from now.
+  static Result<TraceEvents> create(const std::string& path, int rank);
+
+  // What was recorded before the file was opened is ignored. `tensors` are those of the record
+  // before, whatever file that went to, and then those of this one.
+  Status write(ConstBytes record, std::vector<TensorId>& tensors, NameOf name_of);
+  // How many events of this file the engine had to drop so far.
+  Status count_dropped(uint64_t dropped);
+
+  TraceFile& file() { return file_; }
+
+ private:
+  // A tensor is in one of these; each begin in the file is a step to a later one.
+  enum class Stage : uint8_t { kIdle, kNegotiating, kOperating, kInActivity };
+  struct Tensor {
+    uint32_t pid = 0;  // none yet
+    Stage stage = Stage::kIdle;
+  };
+
+  TraceEvents(TraceFile file, int64_t start) : file_(std::move(file)), start_(start) {}
+  Status apply(const TraceRecord& record, TensorId tensor, NameOf name_of);
+  Status finish(const TraceRecord& record, ConstBytes finished);
+  Result<Tensor*> begin(TensorId tensor, NameOf name_of);
+  Status leave(Tensor& tensor, Stage stage, std::string_view args);
+
+  void start_event(char phase, std::string_view name);
+  Status end_event(uint32_t pid, std::string_view rest = {});
+
+  TraceFile file_;
+  int64_t start_ = 0;
+  int64_t time_ = 0;  // of the record at hand
+  std::string event_;
+  std::string args_;
+  std::vector<Tensor> tensors_;
+  uint32_t last_pid_ = 0;
+  uint64_t left_out_ = 0;
+  uint64_t counted_ = 0;
+};
+
+}  // namespace hvd

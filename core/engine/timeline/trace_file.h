@@ -1,0 +1,63 @@
+// A JSON array on disk that grows event by event and is valid JSON whenever its writer is killed.
+//
+// The kernel copies a write page by page, and a SIGKILL ends it between two pages (on tmpfs 57 of
+// 60 writes of 256 KiB that were hit were cut). So the file is made of pages of 4096 bytes; no
+// event crosses from one page to the next, what is left of a page is blank, and the closing bracket
+// stands far behind the events, after blank pages:
+//
+//   [ event, event   , event, event   , event                                               ]
+//   '---- page ----''---- page ----''---- page ----''---- page ----''---- page ----''-- page --'
+//
+// However many pages of a block of events have arrived, the text is whole. The blank pages are
+// already on disk, so a full disk does not break it either.
+//
+// Left are two moments that change two places: the bracket moves on when the blank pages are used
+// up (after 1 MiB, then whenever the file has doubled, or grown by 64 MiB), and close() cuts off
+// what is blank. Each lasts as long as a system call.
+//
+// Not for several threads at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "net/fd.h"
+
+namespace hvd {
+
+class TraceFile {
+ public:
+  // What add() accepts at most.
+  static constexpr size_t kLongestEvent = 4000;
+
+  // Replaces what was at `path`. `first` is the first event.
+  static Result<TraceFile> create(const std::string& path, std::string_view first);
+
+  // Adds one JSON object. It is in the file after the next flush().
+  Status add(std::string_view event);
+  Status flush();
+  // How much waits for flush().
+  size_t unwritten() const { return block_.size(); }
+  // Flushes and cuts off what is blank. Without it the file is as valid, but longer.
+  Status close();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  TraceFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  Status write(std::string_view bytes, int64_t at);
+  Status grow();
+  Status failure(int error_number) const;
+
+  std::string path_;
+  Fd fd_;
+  int64_t written_ = 0;  // events end here, and block_ continues
+  int64_t end_ = 0;      // the bracket is the last byte before this
+  std::string block_;
+};
+
+}  // namespace hvd
