@@ -163,7 +163,9 @@ bool Engine::help_until(Done done, Deadline deadline) {
     running_.unlock();
     wake_waiters();  // one of them runs it next
   }
-  helpers_.fetch_sub(1);
+  // The keeper may have gone to sleep in reserve because we were there, after the bell had rung for
+  // it already.
+  if (helpers_.fetch_sub(1) == 1) port_->bell().rouse();
   return done();
 }
 
@@ -275,11 +277,10 @@ void Engine::keep() {
     const bool more = advance() || in_flight_.has_queued();
     const auto timer = std::chrono::duration_cast<std::chrono::microseconds>(worker_->next_timer() -
                                                                              Worker::Clock::now());
-    const uint32_t asleep = bell.ticket();
     running_.unlock();
     if (helpers_ > 0) wake_waiters();
     const auto at_most = std::min(timer, busy ? kLookForDeath : kLongIdle);
-    if (!more && !stop_ && at_most.count() > 0) bell.sleep_since(asleep, listener, at_most);
+    if (!more && !stop_ && at_most.count() > 0) bell.sleep(listener, at_most);
   }
 }
 
