@@ -3,6 +3,7 @@
 // stranger can be refused but cannot crash, and costs no memory that it did not bring itself.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <string>
@@ -24,13 +25,17 @@ inline std::string_view text_of(ConstBytes bytes) {
 
 class Encoder {
  public:
+  // Room for a small record from the start: growing byte by byte took longer than writing it.
+  Encoder() { buffer_.reserve(128); }
+
   // Exactly the width of T; a bool takes one byte.
   template <std::integral T>
   Encoder& put(T value) {
     auto bits = static_cast<uint64_t>(value);
-    for (size_t i = 0; i < sizeof(T); ++i, bits >>= 8) {
-      buffer_.push_back(static_cast<std::byte>(bits & 0xff));
-    }
+    std::array<std::byte, sizeof(T)> bytes;
+    for (size_t i = 0; i < sizeof(T); ++i, bits >>= 8)
+      bytes[i] = static_cast<std::byte>(bits & 0xff);
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
     return *this;
   }
   Encoder& put(ConstBytes bytes);
