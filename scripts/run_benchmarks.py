@@ -115,17 +115,19 @@ def targets(size: int, ranks: int) -> tuple[float, float]:
     return (0.3 if ranks == 2 else 0.25), 0.2
 
 
+def mpirun(ranks: int) -> list[str]:
+    # Unbound, as processes of a training job are; four ranks on two cores need it anyway.
+    command = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
+    return [*command, "--allow-run-as-root"] if os.geteuid() == 0 else command
+
+
 def compare_on_one_host(
     build: pathlib.Path, ranks: int, alternations: int, rounds: int, python: str | None
 ) -> dict[int, dict[str, list[float]]]:
     """By size and contender: one figure for each round of all alternations."""
     sizes = [str(size) for size in SIZES]
-    # Unbound, as processes of a training job are; four ranks on two cores need it anyway.
-    mpirun = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
-    if os.geteuid() == 0:
-        mpirun.append("--allow-run-as-root")
     program = str(build / "bench" / "allreduce_peers")
-    commands = [[*mpirun, program, str(rounds), *sizes]]
+    commands = [[*mpirun(ranks), program, str(rounds), *sizes]]
     if python is not None:
         gloo = str(ROOT / "benchmarks" / "gloo_allreduce.py")
         commands.append([python, gloo, str(ranks), str(rounds), *sizes])
@@ -169,14 +171,75 @@ def one_host_line(report: Report, size: int, ranks: int, times: dict[str, list[f
     report.keep("one host", ranks=ranks, bytes=size, us=times, met=met)
 
 
-def one_host(report: Report, build: pathlib.Path, alternations: int, rounds: int) -> None:
-    python = gloo_python()
+def one_host(
+    report: Report, build: pathlib.Path, alternations: int, rounds: int, python: str | None
+) -> None:
     for ranks in (2, 4):
         times = compare_on_one_host(build, ranks, alternations, rounds, python)
         report.title(f"float32 Sum allreduce, {ranks} ranks on this host, us")
         report.say(ONE_HOST_HEAD)
         for size in SIZES:
             one_host_line(report, size, ranks, times[size])
+
+
+# ---- Training steps ------------------------------------------------------------------------------
+
+
+def training_steps(
+    report: Report, build: pathlib.Path, alternations: int, rounds: int, python: str | None
+) -> None:
+    """Through hvd.h: from submission to completion, as a front end sees it."""
+    for ranks in (2, 4):
+        commands = [[*mpirun(ranks), str(build / "bench" / "engine_peers"), str(rounds)]]
+        if python is not None:
+            gloo = str(ROOT / "benchmarks" / "gloo_allreduce.py")
+            commands.append([python, gloo, str(ranks), str(rounds), "steps"])
+        times: dict[str, dict[str, list[float]]] = {}
+        for _ in range(alternations):
+            for line in [line for command in commands for line in json_lines(command)]:
+                columns = times.setdefault(line.pop("scenario"), {})
+                line.pop("ranks")
+                for contender, figures in line.items():
+                    columns.setdefault(contender, []).extend(figures)
+        report.title(f"Training steps through hvd.h, {ranks} ranks on this host")
+        for scenario, columns in times.items():
+            step_line(report, scenario, ranks, columns)
+
+
+def step_line(report: Report, scenario: str, ranks: int, times: dict[str, list[float]]) -> None:
+    best = {name: min(figures) for name, figures in times.items() if figures}
+    median = {name: statistics.median(figures) for name, figures in times.items() if figures}
+    facts, met = step_targets(scenario, ranks, best, median)
+    shown = ", ".join(f"{name} {median[name]:.4g} (best {best[name]:.4g})" for name in best)
+    unit = "%" if scenario == "idle" else "us"
+    report.say(f"{scenario}, {unit}: {shown}; {facts}  {verdict(met)}")
+    report.keep("steps", scenario=scenario, ranks=ranks, figures=times, met=met)
+
+
+def step_targets(
+    scenario: str, ranks: int, best: dict[str, float], median: dict[str, float]
+) -> tuple[str, bool]:
+    """What the line is held against, in words, and whether it holds."""
+    if scenario == "idle":
+        return "target < 0.2", best["percent"] < 0.2
+    if scenario == "4 B":
+        limit = 3 if ranks == 2 else 15
+        return f"target: median <= {limit}", median["ours"] <= limit
+    traced = best["with timeline"] / best["ours"] if "with timeline" in best else 1.0
+    facts = f"timeline costs {100 * (traced - 1):.1f} % (target <= 2)"
+    met = traced <= 1.02
+    if scenario == "ResNet-50":
+        to_whole = best["ours"] / best["one tensor"]
+        facts += f", {to_whole:.2f} of one tensor (target <= 1.25)"
+        met = met and to_whole <= 1.25
+        if "gloo" in best:
+            to_gloo = best["ours"] / best["gloo"]
+            facts += f", {to_gloo:.3f} of gloo (target <= 0.125)"
+            met = met and to_gloo <= 0.125
+    elif ranks == 2:
+        facts += ", target <= 800"
+        met = met and best["ours"] <= 800
+    return facts, met
 
 
 # ---- Several hosts -------------------------------------------------------------------------------
@@ -301,7 +364,9 @@ def main() -> int:
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "results")
     given = parser.parse_args()
     report = Report(given.results)
-    one_host(report, given.build, 3, 1 if given.quick else 3)
+    python = gloo_python()
+    one_host(report, given.build, 3, 1 if given.quick else 3, python)
+    training_steps(report, given.build, 3, 1 if given.quick else 3, python)
     network(report, given.build, 3 if given.quick else 7)
     startup(report, given.build, 3 if given.quick else 7)
     control_plane(report, given.build)
