@@ -99,8 +99,27 @@ Status Engine::submit(const std::shared_ptr<Operation>& operation, Follow follow
 }
 
 Status Engine::wait(const Operation& operation, Deadline deadline) {
-  if (help_until([&] { return operation.is_done(); }, deadline)) return Status::ok();
+  if (operation.is_done()) return Status::ok();
+  {
+    MutexLock lock(calls_mutex_);
+    calls_.push_back(&operation);
+  }
+  const bool done = help_until([&] { return operation.is_done(); }, deadline);
+  {
+    MutexLock lock(calls_mutex_);
+    calls_.erase(std::find(calls_.begin(), calls_.end(), &operation));
+  }
+  if (done) return Status::ok();
   return timeout_error("the operation is not done yet");
+}
+
+std::string Engine::inside_call() const {
+  MutexLock lock(calls_mutex_);
+  if (calls_.empty()) return {};
+  const Operation& operation = *calls_.front();
+  if (operation.joins()) return "join";
+  const Request& request = operation.tasks.front().request;
+  return fmt::format("wait for {} \"{}\"", to_string(request.type), request.name);
 }
 
 // Running ----------------------------------------------------------------------------------------
@@ -163,9 +182,7 @@ bool Engine::help_until(Done done, Deadline deadline) {
     running_.unlock();
     wake_waiters();  // one of them runs it next
   }
-  // The keeper may have gone to sleep in reserve because we were there, after the bell had rung for
-  // it already.
-  if (helpers_.fetch_sub(1) == 1) port_->bell().rouse();
+  helpers_.fetch_sub(1);
   return done();
 }
 
@@ -180,7 +197,7 @@ void Engine::run_until(Done done, Deadline deadline) {
     }
     if (polls % kPollsPerLook == 0) {
       if (deadline.expired()) return;
-      if (const Status alive = port_->check(); !alive.is_ok() && !has_ended_) end(alive);
+      look_around();
     }
     if (backoff.pause()) sleep(Bell::Listener::kHelper, deadline);
   }
@@ -199,15 +216,24 @@ void Engine::sleep(Bell::Listener listener, Deadline deadline) {
     if (at_most.count() > 0) bell.sleep(listener, at_most);
   }
   bell.stop_listening();
-  if (const Status alive = port_->check(); !alive.is_ok() && !has_ended_) end(alive);
+  look_around();
+}
+
+void Engine::look_around() {
+  if (has_ended_) return;
+  Status status = port_->check();
+  if (const auto now = std::chrono::steady_clock::now(); status.is_ok() && now >= next_tick_) {
+    next_tick_ = now + kLookForDeath;
+    status = worker_->tick(inside_call());
+  }
+  if (!status.is_ok()) end(status);
 }
 
 // The keeper, which may be asleep, listens from now on.
 void Engine::hand_back() {
   Bell& bell = port_->bell();
   do {
-    const bool busy = in_flight_.count() > 0 || (has_ended_ && !parted_);
-    bell.listen(busy ? Bell::Listener::kKeeper : Bell::Listener::kIdleKeeper);
+    bell.listen(is_busy() ? Bell::Listener::kKeeper : Bell::Listener::kIdleKeeper);
     port_->arm();
   } while (advance());
   const bool has_timer = worker_->next_timer() != Worker::Clock::time_point::max();
@@ -261,7 +287,7 @@ void Engine::keep() {
       continue;
     }
     bell.stop_listening();
-    if (const Status alive = port_->check(); !alive.is_ok() && !has_ended_) end(alive);
+    look_around();
     Backoff backoff(kKeeperPolicy);
     while (helpers_ == 0 && !stop_) {
       if (advance()) {
@@ -270,17 +296,18 @@ void Engine::keep() {
         break;
       }
     }
-    const bool busy = in_flight_.count() > 0 || (has_ended_ && !parted_);
+    const bool busy = is_busy();
     const auto listener = busy ? Bell::Listener::kKeeper : Bell::Listener::kIdleKeeper;
     bell.listen(listener);
     port_->arm();
     const bool more = advance() || in_flight_.has_queued();
     const auto timer = std::chrono::duration_cast<std::chrono::microseconds>(worker_->next_timer() -
                                                                              Worker::Clock::now());
+    const uint32_t asleep = bell.ticket();
     running_.unlock();
     if (helpers_ > 0) wake_waiters();
     const auto at_most = std::min(timer, busy ? kLookForDeath : kLongIdle);
-    if (!more && !stop_ && at_most.count() > 0) bell.sleep(listener, at_most);
+    if (!more && !stop_ && at_most.count() > 0) bell.sleep_since(asleep, listener, at_most);
   }
 }
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -84,6 +85,12 @@ class Engine {
 
   bool advance() HVD_REQUIRES(running_);
   void sleep(Bell::Listener listener, Deadline deadline) HVD_REQUIRES(running_);
+  // What has to be done every few milliseconds of waiting.
+  void look_around() HVD_REQUIRES(running_);
+  bool is_busy() const HVD_REQUIRES(running_) {
+    return in_flight_.count() > 0 || worker_->is_watching() || (has_ended_ && !parted_);
+  }
+  std::string inside_call() const HVD_EXCLUDES(calls_mutex_);
 
   // The thread of its own.
   void keep();
@@ -101,6 +108,7 @@ class Engine {
   // Held by the thread that runs the engine.
   Mutex running_;
   std::unique_ptr<Worker> worker_ HVD_GUARDED_BY(running_);
+  std::chrono::steady_clock::time_point next_tick_ HVD_GUARDED_BY(running_);
 
   std::atomic<bool> wants_shutdown_{false};
   std::atomic<bool> has_ended_{false};
@@ -108,6 +116,10 @@ class Engine {
   mutable Mutex ended_mutex_;
   Status shutdown_ HVD_GUARDED_BY(ended_mutex_);  // what wants_shutdown_ is about
   Status ended_ HVD_GUARDED_BY(ended_mutex_);
+
+  // The operations that threads wait for at the moment.
+  mutable Mutex calls_mutex_;
+  std::vector<const Operation*> calls_ HVD_GUARDED_BY(calls_mutex_);
 
   std::atomic<int> helpers_{0};  // threads that wait, one of which may run the engine
   std::atomic<int> waiters_{0};  // of these, those that another thread has to wake

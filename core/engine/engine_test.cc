@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "engine/testing/member.h"
@@ -386,6 +388,25 @@ TEST_P(EngineTest, FailsWhatIsInFlightEverywhereWhenARankIsLost) {
   }
 }
 
+TEST_P(EngineTest, SaysWhoStallsAndEndsTheJobIfAsked) {
+  run(
+      [](Member& member, int rank, int size) {
+        ASSERT_OK(member.barrier());
+        std::vector<float> data = {1};
+        const Status status = member.allreduce(rank == size - 1 ? "elsewhere" : "here", data);
+        EXPECT_EQ(status.code(), StatusCode::kAborted);
+        for (const char* expected :
+             {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "\"here\"", "\"elsewhere\"", "diverged",
+              "last completed \"barrier.noname\"", "wait for allreduce"}) {
+          EXPECT_NE(status.message().find(expected), std::string::npos)
+              << expected << " is missing in: " << status.message();
+        }
+      },
+      [](WorkerOptions& options) {
+        options.stall = {.warning_seconds = 0.1, .shutdown_seconds = 0.25};
+      });
+}
+
 std::vector<World> worlds() {
   std::vector<World> all;
   for (const TransportKind kind : testing::all_transport_kinds()) {
@@ -431,6 +452,45 @@ TEST(Autotune, TriesValuesKeepsTheBestAndDisturbsNoResult) {
   ASSERT_GE(rows.size(), 6u);  // the header, initial values, four samples, and the best again
   EXPECT_EQ(rows.front(), Autotuner::kHeader);
   EXPECT_NE(std::find(rows.begin() + 1, rows.end() - 1, rows.back()), rows.end() - 1);
+}
+
+TEST(Tracing, FollowsTensorsFromTheFirstRankThatHasThemToTheEnd) {
+  const std::string path = ::testing::TempDir() + "hvd-engine-timeline.json";
+  Timeline timeline(/*rank=*/0);
+  ASSERT_OK(timeline.start(path, /*mark_cycles=*/true));
+  run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPort& port) {
+    WorkerOptions options = worker_options(net.size());
+    if (net.rank() == 0) options.timeline = &timeline;
+    Member member(net, port, options);
+    for (int step = 0; step < 2; ++step) {
+      std::vector<float> data = ramp(net.rank(), 6);
+      ASSERT_OK(member.allreduce("x", data));
+    }
+    std::vector<float> odd(net.rank() + 1, 1.0F);
+    EXPECT_FALSE(member.allreduce("y", odd).is_ok());
+    member.shutdown();
+  });
+  ASSERT_OK(timeline.stop());
+  std::ifstream file(path);
+  const auto events = nlohmann::json::parse(file);
+  std::vector<std::string> of_x;
+  for (const auto& event : events) {
+    if (event.value("pid", -1) == 1 && event.contains("ph") && event["ph"] != "M") {
+      of_x.push_back(event["ph"].get<std::string>() + " " + event.value("name", ""));
+    }
+  }
+  // Which of the two ranks is ready first is up to them.
+  ASSERT_EQ(of_x.size(), 16u) << events.dump(1);
+  EXPECT_EQ(of_x[0], "B NEGOTIATE_ALLREDUCE");
+  EXPECT_EQ((std::set<std::string>{of_x[1], of_x[2]}), (std::set<std::string>{"X 0", "X 1"}));
+  EXPECT_EQ(of_x[3].substr(0, 1), "E");
+  EXPECT_EQ(of_x[4], "B ALLREDUCE");
+  EXPECT_EQ(of_x[5], "B GLOO_ALLREDUCE");
+  EXPECT_EQ(of_x[6].substr(0, 1), "E");
+  EXPECT_EQ(of_x[7].substr(0, 1), "E");
+  EXPECT_NE(events.dump().find("NEGOTIATE_ALLREDUCE"), std::string::npos);
+  EXPECT_NE(events.dump().find("\"ERROR\""), std::string::npos);
+  EXPECT_NE(events.dump().find("CYCLE_START"), std::string::npos);
 }
 
 // Same values, same bits, whatever the order of submission, the fusion and the timing.

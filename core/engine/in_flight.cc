@@ -3,16 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
 
 namespace hvd {
+namespace {
+
+constexpr char kJoinName[] = "join";
+
+}  // namespace
+
+InFlight::Time InFlight::now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 Status InFlight::add(const std::shared_ptr<Operation>& operation) {
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) return closed_;
+  const Time since = now();
   for (size_t i = 0; i < operation->tasks.size(); ++i) {
     TensorTask& task = operation->tasks[i];
-    if (by_name_.try_emplace(task.request.name, Entry{&task, operation}).second) continue;
+    if (by_name_.try_emplace(task.request.name, Entry{&task, operation, since}).second) continue;
     for (size_t j = 0; j < i; ++j) by_name_.erase(operation->tasks[j].request.name);
     return invalid_argument(
         fmt::format("{} \"{}\": an operation of this name is in flight already; wait for it, or "
@@ -20,6 +33,8 @@ Status InFlight::add(const std::shared_ptr<Operation>& operation) {
                     to_string(task.request.type), task.request.name));
   }
   if (operation->joins()) joins_.push_back(operation);
+  last_submitted_ = operation->joins() ? kJoinName : operation->tasks.back().request.name;
+  last_submission_ = since;
   queue_.push_back(operation);
   count_.fetch_add(1, std::memory_order_relaxed);
   queued_.store(true, std::memory_order_release);
@@ -48,6 +63,7 @@ void InFlight::find(const Plan& plan, std::vector<TensorTask*>& tasks) const {
 void InFlight::remove(std::span<TensorTask* const> tasks,
                       std::vector<std::shared_ptr<Operation>>& finished) {
   MutexLock lock(mutex_);
+  if (!tasks.empty() && tasks.back() != nullptr) last_completed_ = tasks.back()->request.name;
   for (TensorTask* task : tasks) {
     if (task == nullptr) continue;
     const auto found = by_name_.find(task->request.name);
@@ -64,6 +80,32 @@ void InFlight::remove_joins(std::vector<std::shared_ptr<Operation>>& finished) {
   count_.fetch_sub(joins_.size(), std::memory_order_relaxed);
   for (auto& join : joins_) finished.push_back(std::move(join));
   joins_.clear();
+}
+
+RankReport InFlight::describe() const {
+  MutexLock lock(mutex_);
+  const auto seconds_since = [at = now()](Time time) {
+    return std::chrono::duration<double>(at - time).count();
+  };
+  RankReport report;
+  report.answered = true;
+  report.last_submitted = last_submitted_;
+  report.last_completed = last_completed_;
+  report.seconds_since_last_submission = seconds_since(last_submission_);
+  for (const auto& [name, entry] : by_name_) {
+    report.waiting.push_back({std::string(name), seconds_since(entry.since)});
+  }
+  std::sort(report.waiting.begin(), report.waiting.end(),
+            [](const WaitingTensor& a, const WaitingTensor& b) { return a.seconds > b.seconds; });
+  return report;
+}
+
+std::chrono::duration<double> InFlight::oldest() const {
+  MutexLock lock(mutex_);
+  const Time at = now();
+  Time first = at;
+  for (const auto& [name, entry] : by_name_) first = std::min(first, entry.since);
+  return at - first;
 }
 
 std::vector<std::shared_ptr<Operation>> InFlight::close(const Status& reason) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -15,6 +16,7 @@
 #include "base/status.h"
 #include "engine/operation.h"
 #include "engine/plan.h"
+#include "engine/stall/rank_report.h"
 
 namespace hvd {
 
@@ -41,13 +43,22 @@ class InFlight {
   // No operation is accepted from now on. Returns those that were in flight.
   std::vector<std::shared_ptr<Operation>> close(const Status& reason) HVD_EXCLUDES(mutex_);
 
+  // What this rank has been doing, for the others to read: all but its place and its call.
+  RankReport describe() const HVD_EXCLUDES(mutex_);
+  // How long the oldest operation has waited; 0 without any. Exact to some milliseconds.
+  std::chrono::duration<double> oldest() const HVD_EXCLUDES(mutex_);
+
   // Operations that are not done.
   size_t count() const { return count_.load(std::memory_order_relaxed); }
 
  private:
+  using Time = std::chrono::nanoseconds;  // of a clock that costs no more to read than a variable
+  static Time now();
+
   struct Entry {
     TensorTask* task;
     std::shared_ptr<Operation> operation;
+    Time since;
   };
 
   std::atomic<bool> queued_{false};
@@ -58,6 +69,9 @@ class InFlight {
   std::unordered_map<std::string_view, Entry> by_name_ HVD_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Operation>> joins_ HVD_GUARDED_BY(mutex_);
   Status closed_ HVD_GUARDED_BY(mutex_);
+  std::string last_submitted_ HVD_GUARDED_BY(mutex_);
+  std::string last_completed_ HVD_GUARDED_BY(mutex_);
+  Time last_submission_ HVD_GUARDED_BY(mutex_) = now();
 };
 
 }  // namespace hvd

@@ -13,8 +13,23 @@
 namespace hvd {
 namespace {
 
+constexpr std::string_view kTimelineOnDemand = "DYNAMIC";
+
 std::chrono::milliseconds to_milliseconds(Config::Seconds seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(seconds);
+}
+
+StallTimes stall_times(const Config& config) {
+  StallTimes times{config.stall_check_time.count(), config.stall_shutdown_time.count()};
+  if (config.stall_check_disable) return {0, 0};
+  if (times.shutdown_seconds > 0 && times.shutdown_seconds < times.warning_seconds) {
+    HVD_LOG(kWarning,
+            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS={} is ignored: it is less than "
+            "HOROVOD_STALL_CHECK_TIME_SECONDS={}",
+            times.shutdown_seconds, times.warning_seconds);
+    times.shutdown_seconds = 0;
+  }
+  return times;
 }
 
 const Status& shut_down() {
@@ -77,6 +92,12 @@ Status Job::join() {
   HVD_TRY_ASSIGN(tunables_, tunables_from(config));
   allreduce_.deterministic = config.deterministic;
 
+  if (!config.timeline.empty() && (rank_ == 0 || config.timeline_all_ranks)) {
+    timeline_ = std::make_unique<Timeline>(rank_);
+    if (config.timeline != kTimelineOnDemand) {
+      HVD_TRY(start_timeline(config.timeline, config.timeline_mark_cycles));
+    }
+  }
   std::vector<int> everybody(topology.size());
   std::iota(everybody.begin(), everybody.end(), 0);
   HVD_TRY_ASSIGN(world_, make_engine(0, everybody, kGlobalSet));
@@ -149,6 +170,9 @@ EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const 
   options.worker.executor.timeout = to_milliseconds(config.timeout);
   options.worker.executor.job_ranks = ranks;
   options.worker.cache_capacity = static_cast<size_t>(config.cache_capacity);
+  if (set == kGlobalSet) options.worker.timeline = timeline_.get();
+  options.worker.host_name = config.hostname;
+  options.worker.stall = stall_times(config);
   if (config.autotune && set == kGlobalSet) {
     options.worker.autotune = autotune_options(config, fabric_->topology(), shares_memory_);
     options.worker.autotune_log = config.autotune_log;
@@ -303,6 +327,22 @@ Result<bool> Job::remove_process_set(int set) {
   }
   return true;
 }
+
+// Timeline ---------------------------------------------------------------------------------------
+
+Status Job::start_timeline(const std::string& path, bool mark_cycles) {
+  if (options_.config.timeline.empty()) {
+    return precondition(
+        "a timeline can be started at run time only if HOROVOD_TIMELINE was set at "
+        "init; HOROVOD_TIMELINE=DYNAMIC begins without one");
+  }
+  if (timeline_ == nullptr) return Status::ok();
+  return timeline_->start(
+      options_.config.timeline_all_ranks ? Timeline::path_for_rank(path, rank_) : path,
+      mark_cycles);
+}
+
+Status Job::stop_timeline() { return timeline_ == nullptr ? Status::ok() : timeline_->stop(); }
 
 // End --------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/engine.h"
+#include "engine/timeline/timeline.h"
 #include "net/store.h"
 #include "transport/fabric.h"
 
@@ -68,6 +69,12 @@ class Job {
   // Ascending.
   Result<std::vector<int>> ranks_of(int set) const HVD_EXCLUDES(mutex_);
 
+  // kPrecondition unless HOROVOD_TIMELINE was set when the job started. Each rank may call it;
+  // where only rank 0 writes, the others do nothing.
+  Status start_timeline(const std::string& path, bool mark_cycles);
+  // Returns when the file is complete.
+  Status stop_timeline();
+
   // Ends the job on all ranks: what is in flight fails. Returns once the others know.
   void shutdown();
   // Ok, or why nothing can be submitted any more.
@@ -90,7 +97,7 @@ class Job {
   Result<int> register_set(std::vector<int> ranks) HVD_EXCLUDES(mutex_);
   Status check_ranks(std::vector<int>& ranks) const HVD_EXCLUDES(mutex_);
 
-  // Constant once started. The order matters: engines end before the fabric, that before the store.
+  // Constant once started. The order matters: engines end before all that they use.
   JobOptions options_;
   int rank_ = 0;
   Place place_;
@@ -99,6 +106,7 @@ class Job {
   bool shares_memory_ = false;
   std::unique_ptr<StoreClient> store_;
   std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<Timeline> timeline_;  // if this rank writes one, or may be asked to
   std::shared_ptr<Engine> world_;
   const ForkMark mark_;
 

@@ -118,10 +118,13 @@ void Negotiator::arrive(int party, Merged merged) {
 }
 
 void Negotiator::note_arrival(int party, PendingTensor& pending, const Request& request) {
+  const bool first = pending.arrived == 0;
   pending.arrived |= Parties{1} << party;
   if (observer_ != nullptr) {
-    observer_->on_ready(
-        request, party == self_ ? std::vector<int>{options_.rank} : options_.children[party].below);
+    const Response* cached = pending.cached == nullptr ? nullptr : pending.cached->response.get();
+    observer_->on_ready(cached, request, first,
+                        party == self_ ? std::span(&options_.rank, 1)
+                                       : std::span<const int>(options_.children[party].below));
   }
   complete_if_all_have(pending);
 }

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -89,6 +90,8 @@ class Negotiator {
 
   bool is_root() const { return options_.parent < 0; }
   bool has_joined() const { return joined_[options_.rank]; }
+  // As far as this rank knows; the coordinator knows of all.
+  bool has_joined(int rank) const { return joined_[rank]; }
   bool anybody_joined() const { return joined_count_ > 0; }
   const ResponseCache& cache() const { return cache_; }
   // Messages sent so far: what the control plane costs.
@@ -98,10 +101,12 @@ class Negotiator {
   // Numbers that were given up and that a rank below may still use.
   size_t retired() const { return retired_.size(); }
 
-  // For the timeline: told at the root when a child's ranks, or itself, are known to have a tensor.
+  // For the timeline: told when the ranks of a child, or this one, are known to have a tensor.
+  // `cached` is what they were answered last time, or null; `first`: nobody was known to have it.
   struct Observer {
     virtual ~Observer() = default;
-    virtual void on_ready(const Request& request, const std::vector<int>& ranks) = 0;
+    virtual void on_ready(const Response* cached, const Request& request, bool first,
+                          std::span<const int> ranks) = 0;
   };
   void set_observer(Observer* observer) { observer_ = observer; }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -42,10 +43,16 @@ Worker::Worker(const WorkerOptions& options, Transport& net, ControlPort* port, 
     : options_(options),
       port_(port),
       in_flight_(in_flight),
+      tracer_(options.timeline),
       negotiator_(negotiator_options(options, net)),
       executor_(std::move(executor)),
+      rank_(net.rank()),
       job_ranks_(options.executor.job_ranks),
-      topology_(net.topology()) {}
+      topology_(net.topology()),
+      stall_watch_(std::chrono::duration<double>(options.stall.warning_seconds), net.rank(),
+                   net.topology(), job_ranks_) {
+  if (options_.timeline != nullptr) negotiator_.set_observer(&tracer_);
+}
 
 Result<bool> Worker::step() {
   bool progress = false;
@@ -59,11 +66,11 @@ Result<bool> Worker::step() {
     }));
     progress |= received > 0;
   }
+  tracer_.flush();
   if (negotiator_.can_decide() && company_has_come()) negotiator_.decide();
   HVD_TRY(collect_plans());
-  HVD_TRY(negotiator_.flush([this](int to, ConstBytes message, Urgency urgency) {
-    return port_->send(to, message, urgency);
-  }));
+  HVD_TRY(negotiator_.flush(
+      [this](int to, ConstBytes message, Urgency urgency) { return send(to, message, urgency); }));
   while (!plans_.empty()) {
     Plan plan = std::move(plans_.front());
     plans_.pop_front();
@@ -104,6 +111,14 @@ Status Worker::take(int from, ConstBytes message) {
   HVD_TRY_ASSIGN(const MessageKind kind, kind_of(message));
   if (kind == MessageKind::kGoodbye) {
     ++goodbyes_;
+    return Status::ok();
+  }
+  if (kind == MessageKind::kAlarm || kind == MessageKind::kQuestion ||
+      kind == MessageKind::kReports) {
+    HVD_TRY(stall_watch_.receive(
+        from, message, Clock::now(), [this] { return describe(); },
+        [this](int to, ConstBytes out, Urgency urgency) { return send(to, out, urgency); }));
+    report_stall();
     return Status::ok();
   }
   const Status taken = negotiator_.receive(from, message);
@@ -177,6 +192,7 @@ bool Worker::company_has_come() {
 Worker::Clock::time_point Worker::next_timer() const { return company_until_; }
 
 Status Worker::carry_out(Plan& plan) {
+  tracer_.plan_begins(plan);
   tasks_.clear();
   in_flight_.find(plan, tasks_);
   for (size_t i = 0; i < plan.responses.size(); ++i) {
@@ -196,7 +212,9 @@ Status Worker::carry_out(Plan& plan) {
       items_.push_back({plan.responses[item].get(), tasks_[item]});
       batch_tasks_.push_back(tasks_[item]);
     }
+    tracer_.batch_begins(plan, batch);
     HVD_TRY(executor_->run(items_));
+    tracer_.batch_ends(plan, batch);
     complete(batch_tasks_);
     if (autotuner_ != nullptr) tune(plan, batch);
   }
@@ -223,6 +241,43 @@ void Worker::complete(std::span<TensorTask* const> tasks) {
   in_flight_.remove(tasks, finished_);
   for (const auto& operation : finished_) operation->finish();
   finished_.clear();
+}
+
+Status Worker::tick(const std::string& inside_call) {
+  if (port_ == nullptr) return Status::ok();
+  inside_call_ = inside_call;
+  HVD_TRY(stall_watch_.tick(
+      Clock::now(), in_flight_.oldest(), [this] { return describe(); },
+      [this](int to, ConstBytes out, Urgency urgency) { return send(to, out, urgency); }));
+  report_stall();
+  return Status::ok();
+}
+
+RankReport Worker::describe() const {
+  RankReport report = in_flight_.describe();
+  report.rank = job_ranks_[rank_];
+  report.host = options_.host_name;
+  report.inside_call = inside_call_;
+  return report;
+}
+
+// At the coordinator, once all ranks have answered or had the time to.
+void Worker::report_stall() {
+  auto answers = stall_watch_.take_answers();
+  if (!answers) return;
+  std::erase_if(*answers, [this](const RankReport& report) {
+    const auto found = std::find(job_ranks_.begin(), job_ranks_.end(), report.rank);
+    return found != job_ranks_.end() &&
+           negotiator_.has_joined(static_cast<int>(found - job_ranks_.begin()));
+  });
+  const StallReport report = make_stall_report(*answers, options_.stall);
+  if (!report.text.empty()) HVD_LOG(kWarning, "{}", report.text);
+  if (report.expired.empty()) return;
+  HVD_LOG(kError, "ending the job: HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is {}",
+          options_.stall.shutdown_seconds);
+  negotiator_.request_shutdown(
+      aborted(fmt::format("stalled for longer than HOROVOD_STALL_SHUTDOWN_TIME_SECONDS={}: {}",
+                          options_.stall.shutdown_seconds, report.text)));
 }
 
 bool Worker::part() {

@@ -18,6 +18,9 @@
 #include "engine/fusion.h"
 #include "engine/in_flight.h"
 #include "engine/negotiator.h"
+#include "engine/stall/stall_report.h"
+#include "engine/stall/stall_watch.h"
+#include "engine/tracer.h"
 #include "transport/control/port.h"
 #include "transport/transport.h"
 
@@ -33,6 +36,11 @@ struct WorkerOptions {
   // With these the coordinator tunes, and writes what it tried to the file, if one is named.
   std::optional<AutotuneOptions> autotune;
   std::string autotune_log;
+  Timeline* timeline = nullptr;  // outlives the worker
+  // A tensor that waits longer than the first is reported, one that waits longer than the second
+  // ends the job; 0: neither.
+  StallTimes stall{.warning_seconds = 60, .shutdown_seconds = 0};
+  std::string host_name;  // for such reports
 };
 
 class Worker {
@@ -46,6 +54,13 @@ class Worker {
   // Does what can be done now; whether there was anything. A failure is final: the worker is then
   // of no more use, except that part() may be called.
   Result<bool> step();
+
+  // Time has passed: looks for tensors that have waited too long. To be called every few
+  // milliseconds while anything is in flight or is_watching(). `inside_call` is what a thread of
+  // this rank is waiting for.
+  Status tick(const std::string& inside_call);
+  // Whether answers of other ranks are outstanding.
+  bool is_watching() const { return stall_watch_.is_waiting(); }
 
   // Asks all ranks to end. They do with a plan, which makes step() fail with the reason.
   void request_shutdown(const Status& reason) { negotiator_.request_shutdown(reason); }
@@ -68,17 +83,26 @@ class Worker {
   void tune(const Plan& plan, const Batch& batch);
   Status take(int from, ConstBytes message);
   bool company_has_come();
+  Status send(int to, ConstBytes message, Urgency urgency) {
+    return port_->send(to, message, urgency);
+  }
+  RankReport describe() const;
+  void report_stall();
   Status carry_out(Plan& plan);
   void complete(std::span<TensorTask* const> tasks);
 
   WorkerOptions options_;
   ControlPort* const port_;
   InFlight& in_flight_;
+  Tracer tracer_;
   Negotiator negotiator_;
   std::unique_ptr<Executor> executor_;
+  const int rank_;
   const std::vector<int> job_ranks_;
   const Topology& topology_;
   std::deque<Plan> plans_;
+  StallWatch stall_watch_;
+  std::string inside_call_;
   std::unique_ptr<Autotuner> autotuner_;  // at the coordinator
   std::optional<AutotuneLog> autotune_log_;
   std::vector<uint64_t> tuned_;

@@ -57,12 +57,4 @@ void Bell::sleep_since(uint32_t ticket, Listener listener, std::chrono::microsec
           bit_of(listener));
 }
 
-void Bell::rouse() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if ((word_.load(std::memory_order_relaxed) & kListenerMask) != 0) return;
-  word_.fetch_add(kOneRing, std::memory_order_seq_cst);
-  syscall(SYS_futex, address_of(word_), FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr,
-          bit_of(Listener::kKeeper));
-}
-
 }  // namespace hvd

@@ -46,8 +46,6 @@ class Bell {
   // nothing has changed since ticket(), so that a ring between the two is not lost.
   uint32_t ticket() const { return word_.load(std::memory_order_seq_cst); }
   void sleep_since(uint32_t ticket, Listener listener, std::chrono::microseconds at_most);
-  // Wakes the keeper in reserve if nobody listens: for who ends to be what it is in reserve for.
-  void rouse();
 
  private:
   std::atomic<uint32_t> word_{0};  // who listens, and above that the number of rings

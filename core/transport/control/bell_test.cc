@@ -101,18 +101,6 @@ TEST(Bell, DoesNotSleepWhenItHasRungAfterListen) {
   EXPECT_LT(Clock::now() - start, kLong / 2);
 }
 
-TEST(Bell, RousesAKeeperInReserveUnlessSomebodyListens) {
-  Bell bell;
-  bell.listen(Listener::kKeeper);
-  const Sleep keeper(bell, Listener::kKeeper);
-  bell.listen(Listener::kHelper);
-  bell.rouse();
-  EXPECT_TRUE(keeper.goes_on());
-  bell.stop_listening();
-  bell.rouse();
-  EXPECT_TRUE(keeper.ends());
-}
-
 // Two threads pass a number to and fro; each sleeps unless it finds the number raised after listen.
 TEST(Bell, LosesNoWakeUp) {
   constexpr int kRounds = 20'000;

@@ -1,0 +1,50 @@
+// Tells the timeline what the engine does, for many tensors at once: looking names up and writing
+// records one by one would cost more than the step they describe.
+//
+// Belongs to the thread that runs the engine. Costs one look at a flag while no timeline is wanted.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "engine/fusion.h"
+#include "engine/negotiator.h"
+#include "engine/plan.h"
+#include "engine/timeline/timeline.h"
+
+namespace hvd {
+
+class Tracer final : public Negotiator::Observer {
+ public:
+  // Null: nothing is traced. It outlives the tracer.
+  explicit Tracer(Timeline* timeline) : timeline_(timeline) {}
+
+  bool enabled() const { return timeline_ != nullptr && timeline_->enabled(); }
+
+  // Arrivals of tensors; gathered until flush().
+  void on_ready(const Response* cached, const Request& request, bool first,
+                std::span<const int> ranks) override;
+  void flush();
+
+  // Between these, what run_begins and run_ends say concerns the tensors of the batch.
+  void plan_begins(const Plan& plan);
+  void batch_begins(const Plan& plan, const Batch& batch);
+  void batch_ends(const Plan& plan, const Batch& batch);
+
+ private:
+  TensorId id_of(const Response& response);
+  void flush_started();
+
+  Timeline* const timeline_;
+  // Not written yet: tensors of one kind whose negotiation has begun, and who has which.
+  TraceOp started_op_ = TraceOp::kAllreduce;
+  std::vector<TensorId> started_;
+  std::map<int, std::vector<TensorId>> ready_;
+  // Kept for their memory.
+  std::vector<TensorId> ids_;
+  std::vector<Timeline::Finished> finished_;
+};
+
+}  // namespace hvd
