@@ -206,7 +206,8 @@ std::string culprits_text(std::span<const RankReport> reports, const Facts& fact
     if (what.starts_with("dead")) continue;
     const std::string least = seconds_text(group.least_silence);
     const std::string most = seconds_text(group.most_silence);
-    text += fmt::format("; last submission {} ago", least == most ? least : least + " to " + most);
+    text += fmt::format("; last submission {} ago",
+                        least == most ? least : fmt::format("{} to {}", least, most));
   }
   return text;
 }
