@@ -110,7 +110,8 @@ class Negotiator {
   };
   void set_observer(Observer* observer) { observer_ = observer; }
 
-  // A change of the cache's size, which every rank makes between the same two plans.
+  // A change of the cache's size, which every rank makes between the same two plans: hence as soon
+  // as it has the first of them, before it receives or decides anything else.
   void set_cache_capacity(size_t capacity);
 
  private:

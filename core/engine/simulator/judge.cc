@@ -221,7 +221,7 @@ Status Judge::carried_out(int member, const Plan& plan) {
     if (known.state == Tensor::State::kDecided) {
       known.state = Tensor::State::kIdle;
       --self.waiting;
-    } else if (!has_joined(member)) {
+    } else if (!has_joined(member) || !plan.joined_here) {
       return internal_error(response->request.name + " has to be carried out without a tensor");
     }
   }
