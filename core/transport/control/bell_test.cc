@@ -101,6 +101,17 @@ TEST(Bell, DoesNotSleepWhenItHasRungAfterListen) {
   EXPECT_LT(Clock::now() - start, kLong / 2);
 }
 
+TEST(Bell, DoesNotSleepInReserveWhenItHasRungSinceTheTicket) {
+  Bell bell;
+  bell.listen(Listener::kHelper);
+  const uint32_t ticket = bell.ticket();
+  bell.ring(Urgency::kUsual);
+  bell.listen(Listener::kHelper);  // looks as before, but for the count of rings
+  const auto start = Clock::now();
+  bell.sleep_since(ticket, Listener::kKeeper, kLong);
+  EXPECT_LT(Clock::now() - start, kLong / 2);
+}
+
 // Two threads pass a number to and fro; each sleeps unless it finds the number raised after listen.
 TEST(Bell, LosesNoWakeUp) {
   constexpr int kRounds = 20'000;
