@@ -64,6 +64,8 @@ class StoreServer {
 // (kPeerLost) does not.
 class StoreClient {
  public:
+  // Tries until the deadline: the store may come up later than its clients. A store of another job
+  // (kUnauthenticated) is refused at once.
   static Result<std::unique_ptr<StoreClient>> connect(std::span<const Endpoint> where,
                                                       const Secret& secret, bool tls,
                                                       Deadline deadline);
@@ -87,6 +89,11 @@ class StoreClient {
   Result<std::vector<ByteBuffer>> wait_all(const std::vector<std::string>& keys, Deadline deadline);
   // The same, but ends with the failure of `check`, which is called now and then, should it fail.
   Result<std::vector<ByteBuffer>> wait_all(const std::vector<std::string>& keys, Deadline deadline,
+                                           FunctionRef<Status()> check);
+  // The same, where rank `setters[i]` of our group is to set `keys[i]`: kPeerLost, and which rank,
+  // when one of them leaves the group and has not.
+  Result<std::vector<ByteBuffer>> wait_for(const std::vector<std::string>& keys,
+                                           const std::vector<int>& setters, Deadline deadline,
                                            FunctionRef<Status()> check);
   // Whether there was one.
   Result<bool> remove(std::string_view key);
@@ -115,6 +122,9 @@ class StoreClient {
   Result<ByteBuffer> receive(uint64_t oldest_id, Deadline deadline, FunctionRef<Status()> check);
   // Sends the request with id last_id_ and waits for its answer.
   Result<ByteBuffer> call(ConstBytes message);
+  // Sends the request of a wait, with id last_id_, and waits.
+  Result<std::vector<ByteBuffer>> wait_values(ConstBytes request, size_t keys, Deadline deadline,
+                                              FunctionRef<Status()> check);
   // Ends the wait `wait_id`, which has timed out, with an error that names what is missing.
   Result<ByteBuffer> stop_wait(uint64_t wait_id, size_t keys);
 

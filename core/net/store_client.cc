@@ -1,3 +1,8 @@
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+
 #include "net/authenticate.h"
 #include "net/socket.h"
 #include "net/store.h"
@@ -10,6 +15,23 @@ namespace {
 constexpr std::chrono::seconds kMissingTimeout{1};
 // How often a wait looks whether it is still wanted.
 constexpr std::chrono::milliseconds kCheckEvery{50};
+
+// Between two attempts to reach a store that does not listen yet.
+constexpr std::chrono::milliseconds kFirstPause{5};
+constexpr std::chrono::milliseconds kLongestPause{500};
+
+// Ranks and the process that serves the store are started together: who comes first is refused, and
+// tries again.
+Result<Fd> connect_when_up(std::span<const Endpoint> where, Deadline deadline) {
+  for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    auto socket = connect_any(where, deadline);
+    if (socket.status().code() != StatusCode::kUnavailable) return socket;
+    if (deadline.remaining() <= pause) {
+      return timeout_error("nobody answers there: " + socket.status().message());
+    }
+    (void)::poll(nullptr, 0, static_cast<int>(pause.count()));
+  }
+}
 
 template <typename... Args>
 ByteBuffer request(uint64_t id, StoreOp op, const Args&... args) {
@@ -30,7 +52,7 @@ std::string join(const std::vector<std::string>& names) {
 Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::span<const Endpoint> where,
                                                           const Secret& secret, bool tls,
                                                           Deadline deadline) {
-  auto socket = connect_any(where, deadline);
+  auto socket = connect_when_up(where, deadline);
   if (!socket.is_ok()) return socket.status().with_context("rendezvous store");
   auto peer = connect_stream(std::move(socket).value(), secret, {tls}, deadline);
   if (!peer.is_ok()) return peer.status().with_context("rendezvous store");
@@ -125,18 +147,35 @@ Result<std::vector<ByteBuffer>> StoreClient::wait_all(const std::vector<std::str
                                                       Deadline deadline,
                                                       FunctionRef<Status()> check) {
   if (keys.empty()) return std::vector<ByteBuffer>();
-  const uint64_t id = ++last_id_;
-  HVD_TRY(send(request(id, StoreOp::kWaitAll, keys), Deadline::after(answer_timeout_)));
+  return wait_values(request(++last_id_, StoreOp::kWaitAll, keys), keys.size(), deadline, check);
+}
+
+Result<std::vector<ByteBuffer>> StoreClient::wait_for(const std::vector<std::string>& keys,
+                                                      const std::vector<int>& setters,
+                                                      Deadline deadline,
+                                                      FunctionRef<Status()> check) {
+  HVD_CHECK(setters.size() == keys.size());
+  if (keys.empty()) return std::vector<ByteBuffer>();
+  const std::vector<int32_t> ranks(setters.begin(), setters.end());
+  return wait_values(request(++last_id_, StoreOp::kWaitFor, keys, ranks), keys.size(), deadline,
+                     check);
+}
+
+Result<std::vector<ByteBuffer>> StoreClient::wait_values(ConstBytes request, size_t keys,
+                                                         Deadline deadline,
+                                                         FunctionRef<Status()> check) {
+  const uint64_t id = last_id_;
+  HVD_TRY(send(request, Deadline::after(answer_timeout_)));
   Result<ByteBuffer> answer = receive(id, deadline, check);
-  if (answer.status().code() == StatusCode::kTimeout) answer = stop_wait(id, keys.size());
+  if (answer.status().code() == StatusCode::kTimeout) answer = stop_wait(id, keys);
   HVD_TRY_ASSIGN(const ByteBuffer encoded, std::move(answer));
   std::vector<ByteBuffer> values;
   Decoder decoder(encoded);
   HVD_TRY(decoder.get(values));
   HVD_TRY(decoder.finish());
-  if (values.size() != keys.size()) {
+  if (values.size() != keys) {
     return failed(internal_error("sent " + std::to_string(values.size()) + " values for " +
-                                 std::to_string(keys.size()) + " keys"));
+                                 std::to_string(keys) + " keys"));
   }
   return values;
 }

@@ -51,6 +51,9 @@ class Fuzzed {
       case StoreOp::kSet: encoder.put(text()).put(std::to_string(byte())); break;
       case StoreOp::kAdd: encoder.put(text()).put(int64_t{byte()} << (byte() % 56)); break;
       case StoreOp::kWaitAll: encoder.put(std::vector<std::string>{text(), text(), text()}); break;
+      case StoreOp::kWaitFor:
+        encoder.put(std::vector<std::string>{text(), text()}).put(std::vector<int32_t>{0, 1});
+        break;
       case StoreOp::kEnter: encoder.put(text()).put(int32_t{byte()}); break;
       case StoreOp::kLose: encoder.put(int32_t{byte()}).put(text()); break;
       case StoreOp::kStopWait:

@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kAnswerOverhead = 1024;
 constexpr size_t kMissingNamed = 8;
 constexpr size_t kMostGroups = 1024;
+constexpr size_t kMostLeft = size_t{1} << 20;  // ranks that are remembered, in each group
 
 std::string quoted(std::string_view key) {
   return "key \"" + std::string(key.substr(0, 128)) + "\"";
@@ -49,6 +50,7 @@ Status StoreTable::handle(ClientId client, ConstBytes request) {
     case StoreOp::kEnter: return handle_enter(client, id, arguments);
     case StoreOp::kLeave: return handle_leave(client, id, arguments);
     case StoreOp::kLose: return handle_lose(client, id, arguments);
+    case StoreOp::kWaitFor: return handle_wait_for(client, id, arguments);
     default: return invalid_argument("unknown request " + std::to_string(op));
   }
 }
@@ -100,7 +102,19 @@ Status StoreTable::handle_wait_all(ClientId client, uint64_t id, Decoder& argume
   std::vector<std::string> keys;
   HVD_TRY(arguments.get(keys));
   HVD_TRY(arguments.finish());
-  waits_.emplace(client, Wait{id, std::move(keys)});
+  waits_.emplace(client, Wait{id, std::move(keys), {}});
+  try_finish(client);
+  return Status::ok();
+}
+
+Status StoreTable::handle_wait_for(ClientId client, uint64_t id, Decoder& arguments) {
+  std::vector<std::string> keys;
+  std::vector<int32_t> setters;
+  HVD_TRY(arguments.get(keys));
+  HVD_TRY(arguments.get(setters));
+  HVD_TRY(arguments.finish());
+  if (setters.size() != keys.size()) return invalid_argument("as many ranks as keys are needed");
+  waits_.emplace(client, Wait{id, std::move(keys), std::move(setters)});
   try_finish(client);
   return Status::ok();
 }
@@ -216,7 +230,9 @@ Status StoreTable::enter(ClientId client, std::string_view group, int32_t rank) 
     return unavailable("the store already has its limit of " + std::to_string(kMostGroups) +
                        " groups");
   }
-  groups_[std::string(group)].members.insert(client);
+  Group& entered = groups_[std::string(group)];
+  entered.members.insert(client);
+  entered.left.erase(rank);
   members_[client] = {std::string(group), rank};
   return Status::ok();
 }
@@ -226,21 +242,42 @@ void StoreTable::leave(ClientId client) {
   if (member == members_.end()) return;
   const auto group = groups_.find(member->second.group);
   group->second.members.erase(client);
-  if (group->second.members.empty() && !group->second.loss.has_value()) groups_.erase(group);
+  if (group->second.left.size() < kMostLeft) group->second.left.insert(member->second.rank);
   members_.erase(member);
+  end_waits(group->second);
+  if (group->second.members.empty() && !group->second.loss.has_value()) groups_.erase(group);
 }
 
 void StoreTable::lose(const std::string& group, const Loss& loss) {
   Group& losing = groups_.at(group);
   if (losing.loss.has_value()) return;
   losing.loss = loss;
-  for (const ClientId client : losing.members) {
+  end_waits(losing);
+}
+
+void StoreTable::end_waits(const Group& group) {
+  for (const ClientId client : group.members) {
     const auto wait = waits_.find(client);
     if (wait == waits_.end()) continue;
+    const std::optional<Loss> loss = why_in_vain(client, wait->second);
+    if (!loss.has_value()) continue;
     const uint64_t id = wait->second.id;
     drop_wait(client);
-    answer(client, id, loss);
+    answer(client, id, *loss);
   }
+}
+
+std::optional<StoreTable::Loss> StoreTable::why_in_vain(ClientId client, const Wait& wait) const {
+  if (const Loss* loss = loss_known_to(client); loss != nullptr) return *loss;
+  const auto member = members_.find(client);
+  if (member == members_.end()) return std::nullopt;
+  const std::set<int32_t>& left = groups_.at(member->second.group).left;
+  if (left.empty()) return std::nullopt;  // the usual case, in which n waits must not cost n² looks
+  for (size_t i = 0; i < wait.setters.size(); ++i) {
+    if (left.count(wait.setters[i]) == 0 || values_.count(wait.keys[i]) > 0) continue;
+    return Loss{wait.setters[i], "it left the job"};
+  }
+  return std::nullopt;
 }
 
 const StoreTable::Loss* StoreTable::loss_known_to(ClientId client) const {
@@ -308,7 +345,7 @@ void StoreTable::try_finish(ClientId client) {
   for (size_t i = 0; i < count; ++i) {
     const size_t index = (wait.blocked_on + i) % count;
     if (values_.count(wait.keys[index]) > 0) continue;
-    if (const Loss* loss = loss_known_to(client); loss != nullptr) {
+    if (const auto loss = why_in_vain(client, wait); loss.has_value()) {
       const uint64_t id = wait.id;
       waits_.erase(client);
       return answer(client, id, *loss);

@@ -34,6 +34,7 @@ enum class StoreOp : uint8_t {
   kEnter,     // group, rank
   kLeave,     // nothing
   kLose,      // rank, why → kPeerLost with the first loss of the client's group
+  kWaitFor,   // keys, for each the rank that sets it → values
 };
 
 class StoreTable {
@@ -57,7 +58,8 @@ class StoreTable {
   struct Wait {
     uint64_t id;
     std::vector<std::string> keys;
-    size_t blocked_on = 0;  // index of the missing key that it sleeps on
+    std::vector<int32_t> setters;  // of each key, or empty
+    size_t blocked_on = 0;         // index of the missing key that it sleeps on
   };
 
   struct Member {
@@ -70,13 +72,14 @@ class StoreTable {
   };
   struct Group {
     std::set<ClientId> members;
+    std::set<int32_t> left;    // in peace, and will set nothing any more
     std::optional<Loss> loss;  // the first
   };
 
   Status set(std::string_view key, ConstBytes value);
   Result<int64_t> add(std::string_view key, int64_t delta);
-  // Answers the wait if all its keys exist, or if the client's group has lost a rank; else puts it
-  // to sleep on a key that does not exist.
+  // Answers the wait if all its keys exist, or if it is in vain; else puts it to sleep on a key
+  // that does not exist.
   void try_finish(ClientId client);
   void wake(const std::string& key);
   void drop_wait(ClientId client);
@@ -86,6 +89,10 @@ class StoreTable {
   void leave(ClientId client);
   void lose(const std::string& group, const Loss& loss);
   const Loss* loss_known_to(ClientId client) const;
+  // Because the client's group has lost a rank, or because a rank has left that was to set a key.
+  std::optional<Loss> why_in_vain(ClientId client, const Wait& wait) const;
+  // Ends the waits of a group that are in vain now.
+  void end_waits(const Group& group);
   void answer(ClientId client, uint64_t id, const Status& status, ConstBytes result = {});
   void answer(ClientId client, uint64_t id, const Loss& loss);
 
@@ -99,6 +106,7 @@ class StoreTable {
   Status handle_enter(ClientId client, uint64_t id, Decoder& arguments);
   Status handle_leave(ClientId client, uint64_t id, Decoder& arguments);
   Status handle_lose(ClientId client, uint64_t id, Decoder& arguments);
+  Status handle_wait_for(ClientId client, uint64_t id, Decoder& arguments);
 
   const StoreLimits limits_;
   const SendAnswer send_answer_;
