@@ -6,6 +6,7 @@
 // is authenticated with the job secret before a byte of it is interpreted.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,6 +34,8 @@ struct FabricOptions {
   std::vector<std::string> interfaces;
   bool tls = false;           // HOROVOD_TLS
   bool shared_memory = true;  // off: ranks of one host use Unix sockets
+  // HOROVOD_HEARTBEAT_TIMEOUT_SECONDS: who is silent for so long is lost.
+  std::chrono::milliseconds heartbeat_timeout{10'000};
 };
 
 // One per process and round. join is collective, and so are make_mesh and make_control among the
@@ -40,7 +43,7 @@ struct FabricOptions {
 class Fabric {
  public:
   // Returns once all ranks are there. `store` outlives the fabric and is used only within join,
-  // make_mesh and the destructor; a job of one rank needs none. Fails with kPeerLost on all ranks
+  // make_mesh and leave; a job of one rank needs none. Fails with kPeerLost on all ranks
   // when one of them ends meanwhile.
   static Result<std::unique_ptr<Fabric>> join(const FabricOptions& options, const Secret& secret,
                                               StoreClient* store, Deadline deadline);
@@ -58,7 +61,7 @@ class Fabric {
   // `communicator` is the same on all of them and used only once. Each communicator has its own
   // connections, so that one set of ranks never waits for another's bytes. The fabric outlives it.
   // Fails in the same way on all ranks of a host; a host without shared memory to give is no
-  // failure.
+  // failure. kPeerLost, for the whole job, if one of `ranks` has left without making the mesh.
   Result<std::unique_ptr<Transport>> make_mesh(uint64_t communicator, const std::vector<int>& ranks,
                                                Deadline deadline);
 

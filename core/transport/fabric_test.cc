@@ -206,6 +206,26 @@ TEST(Fabric, WhoWaitsForARankThatLeftIsToldWhichOne) {
   }
 }
 
+TEST(Fabric, AMeshWithARankThatHasLeftFailsAtOnceAndNamesIt) {
+  const auto two_hosts = [](FabricOptions& options) {
+    options.host_name = options.rank < 2 ? "a" : "b";
+  };
+  const std::function<void(FabricOptions&)> placements[] = {one_host, two_hosts};
+  for (const auto& placement : placements) {
+    const auto start = Deadline::Clock::now();
+    const auto outcomes = Job(3).run(placement, [](Fabric& fabric) -> Status {
+      if (fabric.rank() == 1) return Status::ok();
+      return fabric.make_mesh(0, everyone(3), soon()).status();
+    });
+    EXPECT_LT(Deadline::Clock::now() - start, 10s);
+    for (const int rank : {0, 2}) {
+      EXPECT_CODE(StatusCode::kPeerLost, outcomes[rank]);
+      EXPECT_EQ(outcomes[rank].lost_rank(), 1);
+      EXPECT_THAT(outcomes[rank].message(), ::testing::HasSubstr("left the job"));
+    }
+  }
+}
+
 // Waits as an engine does until `wanted` messages have come or the port fails.
 Status receive_some(ControlPort& port, int wanted) {
   while (wanted > 0) {
@@ -369,10 +389,16 @@ class Processes {
 
   // How long after the death of one rank the last of the others knew.
   std::chrono::microseconds kill(int victim) {
+    return strike(
+        victim, [](RankProcess& rank) { rank.kill(); }, "");
+  }
+  // The same for another blow; `text` is part of what the others say.
+  std::chrono::microseconds strike(int victim, const std::function<void(RankProcess&)>& blow,
+                                   const std::string& text) {
     std::this_thread::sleep_for(20ms);  // until they wait
     const auto killed = std::chrono::duration_cast<std::chrono::microseconds>(
         Deadline::Clock::now().time_since_epoch());
-    ranks_[victim].kill();
+    blow(ranks_[victim]);
     std::chrono::microseconds last{0};
     for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
       if (rank == victim) continue;
@@ -386,6 +412,7 @@ class Processes {
       words >> code >> lost >> time;
       EXPECT_EQ(code, "kPeerLost") << *line;
       EXPECT_EQ(lost, victim) << "rank " << rank << " says: " << *line;
+      EXPECT_THAT(*line, ::testing::HasSubstr(text));
       last = std::max(last, std::chrono::microseconds(time) - killed);
       EXPECT_EQ(ranks_[rank].wait(), 1);
     }
@@ -439,6 +466,22 @@ TEST_P(Death, OfOneProcessFailsEveryCallOnAllOthersInTimeAndNamesIt) {
   std::printf("killed rank known after %.1f ms\n", static_cast<double>(best.count()) / 1000);
   if (kSanitized) return;
   EXPECT_LT(best, GetParam().limit);
+}
+
+TEST(Fabric, AFrozenRankIsNamedByAllOthersOnceItWasSilentForTheHeartbeatTimeout) {
+  const auto timeout = kSanitized ? 3000ms : 1000ms;
+  ::setenv("HVD_RANK_HEARTBEAT_MS", std::to_string(timeout.count()).c_str(), 1);
+  Processes job({{"wait", "a"}, {"wait", "a"}, {"idle", "a"}, {"wait", "a"}, {"meet", "a"}});
+  ::unsetenv("HVD_RANK_HEARTBEAT_MS");
+  job.expect_all_ready();
+  // Whoever was frozen itself accuses nobody.
+  for (int rank = 0; rank < 5; ++rank) job[rank].freeze();
+  std::this_thread::sleep_for(timeout * 3 / 2);
+  for (int rank = 0; rank < 5; ++rank) job[rank].thaw();
+  std::this_thread::sleep_for(timeout * 3 / 2);  // and silence without reason is none
+  const auto known = job.strike(
+      2, [](RankProcess& rank) { rank.freeze(); }, "frozen or unreachable");
+  EXPECT_GT(known, timeout / 2);
 }
 
 struct Early {

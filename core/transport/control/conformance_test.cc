@@ -90,7 +90,7 @@ TEST_P(ControlConformance, MessagesOfAnEdgeKeepTheirOrderAndBoundaries) {
 }
 
 TEST_P(ControlConformance, LargeMessagesPassEachOtherThroughSmallRings) {
-  exchange_with_neighbours(GetParam(), 4, {1 << 20, 10, 3 << 20, 100'000});
+  exchange_with_neighbours(GetParam(), 4, {1 << 20, 10});
 }
 
 TEST_P(ControlConformance, TakeMaySend) {

@@ -174,8 +174,9 @@ Result<bool> Fabric::Impl::hosts_share_memory(uint64_t communicator, const Topol
   for (int host = 0; host < topology.hosts(); ++host) {
     const std::vector<int>& there = topology.ranks_on(host);
     if (there.size() < 2) continue;
-    hosts.push_back(
-        {shared_memory_key(communicator, ranks[there.front()]), static_cast<int>(there.size())});
+    HostLinks::Host& added = hosts.emplace_back();
+    added.key = shared_memory_key(communicator, ranks[there.front()]);
+    for (const int each : there) added.names.push_back(ranks[each]);
   }
   return HostLinks::joined_everywhere(hosts, *store_, health_, deadline);
 }

@@ -93,7 +93,8 @@ Status Fabric::Impl::gather(const PeerRecord& record, Deadline deadline) {
 }
 
 Status Fabric::Impl::start(Fd local_listener, std::vector<Fd> listeners) {
-  watch_ = std::make_unique<PeerWatch>(options_.rank, options_.size, *poller_, health_);
+  watch_ = std::make_unique<PeerWatch>(options_.rank, options_.size, options_.heartbeat_timeout,
+                                       *poller_, health_);
   ringer_ = std::make_unique<Ringer>(*poller_);
   Doorman::Options options;
   options.rank = options_.rank;

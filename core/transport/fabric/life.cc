@@ -10,14 +10,16 @@ void Fabric::Impl::run() {
   while (!stop_) {
     watch_->update();
     if (left_) doorman_.reset();  // nobody is let in any more
-    const Status waited =
-        poller_->wait(events, doorman_ ? doorman_->next_deadline() : Deadline::never());
+    Deadline deadline = watch_->next_beat();
+    if (doorman_) deadline = earlier(deadline, doorman_->next_deadline());
+    const Status waited = poller_->wait(events, deadline);
     if (!waited.is_ok()) return health_.fail(waited.with_context("network thread"));
     for (const PollEvent& event : events) {
       if (ringer_->on_event(event) || watch_->on_event(event)) continue;
       if (doorman_) (void)doorman_->on_event(event);
     }
     if (doorman_) doorman_->expire();
+    watch_->beat();
   }
 }
 
@@ -36,6 +38,8 @@ int Fabric::Impl::watchable_pid(int peer) const {
 void Fabric::Impl::leave() {
   if (watch_ == nullptr || left_.exchange(true)) return;
   watch_->say_goodbye();
+  // So that nobody waits for us who makes a mesh.
+  if (std::exchange(entered_, false)) (void)store_->leave_group();
   health_.fail(aborted("this rank has left the job"));
   poller_->wake();
 }

@@ -21,7 +21,7 @@ namespace hvd {
 struct HostLinksOptions {
   SegmentKind kind = SegmentKind::kMemfd;
   int local_rank = 0;
-  std::vector<int> names;  // the ranks of this host in the communicator, ascending
+  std::vector<int> names;  // the ranks of this host, as the store and failures call them
   std::string key;         // of this host and communicator in the store; no other use of it
 };
 
@@ -34,11 +34,11 @@ class HostLinks {
                                                  StoreClient& store, LifelineKeeper& keeper,
                                                  Health& health, Deadline deadline);
 
-  // Whether all of `hosts`, given by their key and number of ranks, have joined or will. The same
+  // Whether all of `hosts`, given by their key and ranks, have joined or will. The same
   // answer for everybody who asks.
   struct Host {
     std::string key;
-    int ranks;
+    std::vector<int> names;
   };
   static Result<bool> joined_everywhere(const std::vector<Host>& hosts, StoreClient& store,
                                         const Health& health, Deadline deadline);

@@ -36,7 +36,8 @@ Result<std::unique_ptr<HostLinks>> HostLinks::join(const HostLinksOptions& optio
     segment = Segment::create(options.kind, bytes_needed(ranks));
     answer = segment.is_ok() ? (*segment)->descriptor() : segment.status().message();
   } else {
-    HVD_TRY_ASSIGN(const auto values, store.wait_all({options.key + "/0"}, deadline, still_whole));
+    HVD_TRY_ASSIGN(const auto values,
+                   store.wait_for({options.key + "/0"}, {options.names[0]}, deadline, still_whole));
     const std::string made = text_of(values[0]);
     if (made.starts_with(kGood)) segment = Segment::attach(made.substr(kGood.size()));
     if (!segment.is_ok()) answer = segment.status().message();
@@ -47,7 +48,7 @@ Result<std::unique_ptr<HostLinks>> HostLinks::join(const HostLinksOptions& optio
   std::vector<std::string> keys;
   for (int peer = 0; peer < ranks; ++peer) keys.push_back(fmt::format("{}/{}", options.key, peer));
   HVD_TRY_ASSIGN(const std::vector<ByteBuffer> answers,
-                 store.wait_all(keys, deadline, still_whole));
+                 store.wait_for(keys, options.names, deadline, still_whole));
   for (int peer = 0; peer < ranks; ++peer) {
     const std::string text = text_of(answers[peer]);
     if (!text.starts_with(kGood)) {
@@ -65,12 +66,15 @@ Result<std::unique_ptr<HostLinks>> HostLinks::join(const HostLinksOptions& optio
 Result<bool> HostLinks::joined_everywhere(const std::vector<Host>& hosts, StoreClient& store,
                                           const Health& health, Deadline deadline) {
   std::vector<std::string> keys;
+  std::vector<int> setters;
   for (const Host& host : hosts) {
-    for (int peer = 0; peer < host.ranks; ++peer)
+    for (size_t peer = 0; peer < host.names.size(); ++peer) {
       keys.push_back(fmt::format("{}/{}", host.key, peer));
+      setters.push_back(host.names[peer]);
+    }
   }
   HVD_TRY_ASSIGN(const std::vector<ByteBuffer> answers,
-                 store.wait_all(keys, deadline, [&health] { return health.status(); }));
+                 store.wait_for(keys, setters, deadline, [&health] { return health.status(); }));
   return std::all_of(answers.begin(), answers.end(),
                      [](const ByteBuffer& answer) { return text_of(answer).starts_with(kGood); });
 }

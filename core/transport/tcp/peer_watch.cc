@@ -54,17 +54,21 @@ struct PeerWatch::Edge {
   std::string name;
   Fd process;
   uint64_t token;
-  uint32_t polled_for = 0;  // 0: the poller does not know it
-  bool closed = false;      // said goodbye, or was lost
+  uint32_t polled_for = 0;                                     // 0: the poller does not know it
+  bool closed = false;                                         // said goodbye, or was lost
+  Deadline::Clock::time_point heard = Deadline::Clock::now();  // its last sign of life
 };
 
-PeerWatch::PeerWatch(int rank, int size, Poller& poller, Health& health)
+PeerWatch::PeerWatch(int rank, int size, std::chrono::milliseconds heartbeat_timeout,
+                     Poller& poller, Health& health)
     : rank_(rank),
       size_(size),
+      heartbeat_timeout_(heartbeat_timeout),
       poller_(poller),
       health_(health),
       next_token_(kTokens),
       missing_(watch_targets(rank, size).size() + watch_sources(rank, size).size()),
+      next_beat_(Deadline::after(heartbeat_timeout / 4)),
       listener_(std::make_unique<Health::Listener>(
           health, [this](const Status& reason) { spread(reason); })) {}
 
@@ -173,9 +177,10 @@ Status PeerWatch::read(Edge& edge) {
       if (!failure.is_ok()) break;
       return peer_lost(edge.peer, edge.name + ": " + message.status().message());
     }
+    edge.heard = Deadline::Clock::now();
     if (message->kind == WatchMessage::Kind::kGoodbye) {
       close(edge);
-    } else if (failure.is_ok()) {
+    } else if (message->kind == WatchMessage::Kind::kFailure && failure.is_ok()) {
       failure = failure_from(*message);
       if (!heard_.has_value()) heard_ = *message;
     }
@@ -204,6 +209,39 @@ void PeerWatch::update() {
       if (Status found = read(*edge); failure.is_ok()) failure = std::move(found);
     }
     if (leaving_) failure = Status::ok();
+  }
+  if (!failure.is_ok()) health_.fail(failure);
+}
+
+Deadline PeerWatch::next_beat() {
+  MutexLock lock(mutex_);
+  return failed_ || leaving_ ? Deadline::never() : next_beat_;
+}
+
+void PeerWatch::beat() {
+  Status failure;
+  {
+    MutexLock lock(mutex_);
+    if (failed_ || leaving_ || !next_beat_.expired()) return;
+    const auto now = Deadline::Clock::now();
+    // A quarter late, so absent for half of the timeout: the machine slept, or this process was
+    // stopped. What others said meanwhile may still be on its way, and they may have been stopped
+    // as well: everybody gets a fresh period.
+    const bool we_were_absent = now - next_beat_.when() > heartbeat_timeout_ / 4;
+    next_beat_ = Deadline::at(now + heartbeat_timeout_ / 4);
+    for (const auto& edge : edges_) {
+      if (edge->closed) continue;
+      if (we_were_absent) edge->heard = now;
+      if (failure.is_ok() && now - edge->heard >= heartbeat_timeout_) {
+        failure = peer_lost(
+            edge->peer,
+            fmt::format("{}: frozen or unreachable: no sign of life for {:g} s "
+                        "(HOROVOD_HEARTBEAT_TIMEOUT_SECONDS)",
+                        edge->name, std::chrono::duration<double>(heartbeat_timeout_).count()));
+      }
+      // Who does not read gets no second message.
+      if (!edge->channel.wants_write()) send_to(*edge, {WatchMessage::Kind::kAlive, rank_});
+    }
   }
   if (!failure.is_ok()) health_.fail(failure);
 }

@@ -3,17 +3,20 @@
 // Rank r is connected with the ranks r ± 2^k: few connections for each, and from any rank to any
 // other in few steps. A rank that leaves says goodbye; a connection that ends without is a loss.
 // On one host the process itself is watched too, because its connections may live on in children
-// that it forked. A failure, wherever it was found, goes from rank to rank as one small message,
-// which each passes on once; so all name the same cause, and a rank that left because of the
-// failure is not taken for the one that was lost.
+// that it forked. Every quarter of the heartbeat timeout each says that it is alive: who has been
+// silent for all of it is frozen, or cannot be reached, and is lost. A failure, wherever it was
+// found, goes from rank to rank as one small message, which each passes on once; so all name the
+// same cause, and a rank that left because of the failure is not taken for the one that was lost.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "net/channel.h"
@@ -28,11 +31,13 @@ std::vector<int> watch_targets(int rank, int size);
 // The ranks that connect to `rank`.
 std::vector<int> watch_sources(int rank, int size);
 
-// on_event and update belong to the thread that runs the poller; the rest may be called from any.
+// on_event, update and beat belong to the thread that runs the poller; the rest may be called from
+// any.
 class PeerWatch {
  public:
   // Listens to `health`, which outlives it.
-  PeerWatch(int rank, int size, Poller& poller, Health& health);
+  PeerWatch(int rank, int size, std::chrono::milliseconds heartbeat_timeout, Poller& poller,
+            Health& health);
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
@@ -50,6 +55,9 @@ class PeerWatch {
   bool on_event(const PollEvent& event) HVD_EXCLUDES(mutex_);
   // Tells the poller about what other threads have added; before each wait.
   void update() HVD_EXCLUDES(mutex_);
+  // Says that we are alive and looks who else is, when it is time; after all events of a wait.
+  void beat() HVD_EXCLUDES(mutex_);
+  Deadline next_beat() HVD_EXCLUDES(mutex_);
 
  private:
   struct Edge;
@@ -61,6 +69,7 @@ class PeerWatch {
 
   const int rank_;
   const int size_;
+  const std::chrono::milliseconds heartbeat_timeout_;
   Poller& poller_;
   Health& health_;
 
@@ -71,6 +80,7 @@ class PeerWatch {
   size_t missing_ HVD_GUARDED_BY(mutex_);
   bool failed_ HVD_GUARDED_BY(mutex_) = false;
   bool leaving_ HVD_GUARDED_BY(mutex_) = false;
+  Deadline next_beat_ HVD_GUARDED_BY(mutex_);
   std::optional<WatchMessage> heard_ HVD_GUARDED_BY(mutex_);   // the failure as it came to us
   std::optional<WatchMessage> spread_ HVD_GUARDED_BY(mutex_);  // what all are told
   // Last: it calls spread() from the moment it is made.

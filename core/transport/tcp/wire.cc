@@ -116,8 +116,8 @@ Result<WatchMessage> decode_watch_message(ConstBytes bytes, int size) {
   HVD_TRY(get_name(in, message.text));
   HVD_TRY(in.finish());
   message.kind = static_cast<WatchMessage::Kind>(kind);
-  if (message.kind != WatchMessage::Kind::kGoodbye &&
-      message.kind != WatchMessage::Kind::kFailure) {
+  if (kind < static_cast<uint8_t>(WatchMessage::Kind::kGoodbye) ||
+      kind > static_cast<uint8_t>(WatchMessage::Kind::kAlive)) {
     return invalid_argument(fmt::format("malformed record: message kind {}", kind));
   }
   HVD_TRY(check_rank("the origin", message.origin, -1, size));

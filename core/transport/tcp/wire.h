@@ -60,6 +60,7 @@ struct WatchMessage {
   enum class Kind : uint8_t {
     kGoodbye = 1,  // the sender leaves; its closed connection is no loss
     kFailure = 2,  // the job has failed; passed on to everyone
+    kAlive = 3,    // the sender still runs
   };
   Kind kind;
   // For kFailure: who found it out, and what.

@@ -3,7 +3,8 @@
 //   hvd_rank <task> <rank> <size> <host name> <interface> <store host:port>
 //   hvd_rank store <ip:port>       serves as the store until its standard input ends
 //
-// The secret comes in the environment variable HVD_RANK_SECRET. It writes one line per event to
+// The secret comes in the environment variable HVD_RANK_SECRET, a heartbeat timeout, if it shall
+// not be the usual one, in HVD_RANK_HEARTBEAT_MS. It writes one line per event to
 // standard output; times are of the monotonic clock, in microseconds, and comparable on a machine.
 //
 //   exchange   sends 4 KiB along the powers of two and checks it:  ok <time>
@@ -219,6 +220,9 @@ Status run_rank(const std::vector<std::string>& args) {
   options.size = std::stoi(args[3]);
   options.host_name = args[4];
   options.interfaces = {args[5]};
+  if (const char* text = std::getenv("HVD_RANK_HEARTBEAT_MS"); text != nullptr) {
+    options.heartbeat_timeout = std::chrono::milliseconds(std::stoi(text));
+  }
   HVD_TRY_ASSIGN(const Secret secret, job_secret());
   HVD_TRY_ASSIGN(const auto store, StoreClient::connect(args[6], secret, /*tls=*/false, deadline));
   if (args[1] == "absent") {

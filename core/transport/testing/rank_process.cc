@@ -75,6 +75,14 @@ void RankProcess::kill() {
   if (pid_ > 0) ::kill(pid_, SIGKILL);
 }
 
+void RankProcess::freeze() {
+  if (pid_ > 0) ::kill(pid_, SIGSTOP);
+}
+
+void RankProcess::thaw() {
+  if (pid_ > 0) ::kill(pid_, SIGCONT);
+}
+
 int RankProcess::wait() {
   if (pid_ <= 0) return -1;
   int status = 0;

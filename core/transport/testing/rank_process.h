@@ -25,6 +25,9 @@ class RankProcess {
   // The next line it writes.
   Result<std::string> line(Deadline deadline);
   void kill();
+  // Freezes it, as a debugger or a machine out of memory does.
+  void freeze();
+  void thaw();
   // Its exit status, once it has ended; -1 if a signal ended it.
   int wait();
 
