@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -136,6 +137,8 @@ Status Job::connect(const Deadline& deadline) {
   fabric.interfaces = config.network_interfaces;
   fabric.tls = config.tls;
   fabric.shared_memory = !config.shm_disable;
+  fabric.heartbeat_timeout =
+      std::chrono::duration_cast<std::chrono::milliseconds>(config.heartbeat_timeout);
   Secret secret = Secret::generate();
   if (fabric.size > 1) {
     if (config.rendezvous.empty()) {
