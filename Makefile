@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 600
 PYTHON := .venv/bin/python
 RESULTS := build/results
 
-CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' '*.c')
+CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
 
 .PHONY: setup check test bench fuzz format docs
 .PHONY: format-check lint tidy unit python asan tsan fuzz-short

@@ -1,0 +1,462 @@
+#include "capi/hvd.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/config.h"
+#include "base/fork_mark.h"
+#include "base/log.h"
+#include "capi/process.h"
+#include "engine/job.h"
+#include "net/secret.h"
+#include "net/store.h"
+
+using hvd::Engine;
+using hvd::Job;
+using hvd::Status;
+using hvd::StatusCode;
+
+// The caller's handle and the engine's operation are one object: a blocking small operation costs a
+// single allocation for both. It keeps neither the job nor the engine alive, so that a forgotten
+// handle does not keep threads; once they are gone it is done.
+struct hvd_operation final : hvd::Operation {  // NOLINT(readability-identifier-naming): C's name
+  using Operation::Operation;
+  std::weak_ptr<Job> job;
+  std::weak_ptr<Engine> engine;
+  std::shared_ptr<hvd_operation> self;  // while the caller has it
+  const hvd::ForkMark mark;
+};
+
+struct hvd_store {  // NOLINT(readability-identifier-naming)
+  std::unique_ptr<hvd::StoreServer> server;
+};
+
+namespace {
+
+// Errors -----------------------------------------------------------------------------------------
+
+static_assert(static_cast<int>(hvd::kLastStatusCode) == HVD_ALREADY_EXISTS);
+static_assert(static_cast<int>(StatusCode::kPeerLost) == HVD_PEER_LOST);
+static_assert(static_cast<int>(StatusCode::kInternal) == HVD_INTERNAL);
+
+// The text, or where there was no memory for it, a literal.
+thread_local std::string error_text;
+thread_local const char* error_literal = "";
+
+hvd_code fail_with(hvd_code code, const char* literal) {
+  error_literal = literal;
+  return code;
+}
+
+hvd_code fail(hvd_code code, std::string_view text) {
+  try {
+    error_text = text;
+    error_literal = nullptr;
+  } catch (const std::bad_alloc&) {
+    error_literal = "there was no memory for the text of this error";
+  }
+  return code;
+}
+
+hvd_code to_code(const Status& status) {
+  if (status.is_ok()) return HVD_OK;
+  return fail(static_cast<hvd_code>(status.code()), status.message());
+}
+
+hvd_code no_job() {
+  return fail_with(HVD_NOT_INITIALIZED, "Horovod has not been initialized; call hvd_init first");
+}
+
+// No exception leaves the library. What comes here is the want of memory or of threads.
+template <typename Body>
+hvd_code guarded(Body body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail_with(HVD_UNAVAILABLE, "there is no memory left");
+  } catch (const std::system_error& error) {
+    return fail(HVD_UNAVAILABLE, error.what());
+  } catch (const std::exception& error) {
+    return fail(HVD_INTERNAL, error.what());
+  }
+}
+
+// With the job, or the code that there is none.
+template <typename Body>
+hvd_code with_job(Body body) {
+  return guarded([&] {
+    const std::shared_ptr<Job> job = hvd::Process::current().job();
+    return job == nullptr ? no_job() : body(*job);
+  });
+}
+
+// Arguments --------------------------------------------------------------------------------------
+
+Status check_size(std::string_view type, size_t given, size_t known) {
+  if (given >= known) return Status::ok();
+  return hvd::invalid_argument(
+      fmt::format("{}.size is {}, it has to be sizeof({}), {} here", type, given, type, known));
+}
+
+hvd::Result<std::vector<int>> to_ranks(const hvd_rank_list& list) {
+  if (list.count < 0 || (list.count > 0 && list.ranks == nullptr)) {
+    return hvd::invalid_argument(fmt::format("a list of {} ranks without ranks", list.count));
+  }
+  return std::vector<int>(list.ranks, list.ranks + list.count);
+}
+
+hvd::Result<hvd::JobOptions> to_job_options(const hvd_init_options* options) {
+  hvd::JobOptions job;
+  if (options == nullptr) return job;
+  HVD_TRY(check_size("hvd_init_options", options->size, sizeof(*options)));
+  HVD_TRY_ASSIGN(job.ranks, to_ranks(options->ranks));
+  for (int32_t i = 0; i < options->process_set_count; ++i) {
+    HVD_TRY_ASSIGN(auto ranks, to_ranks(options->process_sets[i]));
+    job.process_sets.push_back(std::move(ranks));
+  }
+  return job;
+}
+
+hvd::Result<hvd::RequestType> to_type(const hvd_request& request) {
+  switch (request.collective) {
+    case HVD_ALLREDUCE:
+      return request.op == HVD_ADASUM ? hvd::RequestType::kAdasum : hvd::RequestType::kAllreduce;
+    case HVD_ALLGATHER:
+    case HVD_BROADCAST:
+    case HVD_ALLTOALL:
+    case HVD_BARRIER:
+    case HVD_REDUCESCATTER: return static_cast<hvd::RequestType>(request.collective);
+  }
+  return hvd::invalid_argument(
+      fmt::format("there is no hvd_collective {}", static_cast<int>(request.collective)));
+}
+
+Status to_task(const hvd_request& request, hvd::RequestType type, const hvd_tensor& tensor,
+               hvd::TensorTask& task) {
+  const char* name = tensor.name == nullptr ? "" : tensor.name;
+  if (static_cast<unsigned>(tensor.dtype) >= hvd::kDTypeCount) {
+    return hvd::invalid_argument(
+        fmt::format("\"{}\": there is no hvd_dtype {}", name, static_cast<int>(tensor.dtype)));
+  }
+  if (tensor.dims < 0 || (tensor.dims > 0 && tensor.shape == nullptr)) {
+    return hvd::invalid_argument(
+        fmt::format("\"{}\": {} dimensions without a shape", name, tensor.dims));
+  }
+  if (tensor.splits == nullptr ? tensor.split_count != 0 : tensor.split_count < 0) {
+    return hvd::invalid_argument(
+        fmt::format("\"{}\": {} splits without splits", name, tensor.split_count));
+  }
+  task.request.name = name;
+  task.request.type = type;
+  task.request.dtype = static_cast<hvd::DType>(tensor.dtype);
+  // What a collective does not use is the same on all ranks, so that nobody disagrees about it.
+  if (request.collective == HVD_ALLREDUCE || request.collective == HVD_REDUCESCATTER) {
+    task.request.op = static_cast<hvd::ReduceOp>(request.op);
+    task.request.prescale = request.prescale;
+    task.request.postscale = request.postscale;
+  }
+  if (request.collective == HVD_BROADCAST) task.request.root = request.root;
+  task.request.shape.assign(tensor.shape, tensor.shape + tensor.dims);
+  task.in = static_cast<const std::byte*>(tensor.input);
+  task.out = static_cast<std::byte*>(tensor.output);
+  task.splits.assign(tensor.splits, tensor.splits + tensor.split_count);
+  return Status::ok();
+}
+
+// Several tensors lie as far apart as the caller's hvd_tensor is large, which may be of a later
+// version.
+Status to_tasks(const hvd_request& request, const hvd_tensor* tensors, int32_t count,
+                std::vector<hvd::TensorTask>& tasks) {
+  HVD_TRY_ASSIGN(const hvd::RequestType type, to_type(request));
+  if (static_cast<unsigned>(request.op) > HVD_PRODUCT) {
+    return hvd::invalid_argument(
+        fmt::format("there is no hvd_reduce_op {}", static_cast<int>(request.op)));
+  }
+  if (type == hvd::RequestType::kBarrier) {
+    if (count != 0) return hvd::invalid_argument("a barrier has no tensors");
+    tasks.resize(1);
+    tasks[0].request.name = "barrier.noname";
+    tasks[0].request.type = type;
+    tasks[0].request.dtype = hvd::DType::kUint8;
+    return Status::ok();
+  }
+  if (count <= 0 || tensors == nullptr) return hvd::invalid_argument("there is no tensor");
+  const size_t stride = tensors->size;
+  HVD_TRY(check_size("hvd_tensor", stride, sizeof(hvd_tensor)));
+  tasks.resize(static_cast<size_t>(count));
+  const char* at = reinterpret_cast<const char*>(tensors);
+  for (hvd::TensorTask& task : tasks) {
+    HVD_TRY(to_task(request, type, *reinterpret_cast<const hvd_tensor*>(at), task));
+    at += stride;
+  }
+  return Status::ok();
+}
+
+// The callbacks, small enough for std::function to keep without allocating.
+hvd::Operation::Allocate to_allocate(const hvd_request& request) {
+  if (request.allocate == nullptr) return nullptr;
+  return
+      [allocate = request.allocate, context = request.context](int index, const hvd::Shape& shape) {
+        return static_cast<std::byte*>(
+            allocate(context, index, shape.data(), static_cast<int32_t>(shape.size())));
+      };
+}
+
+hvd::Operation::Done to_done(const hvd_request& request) {
+  if (request.done == nullptr) return nullptr;
+  return [done = request.done, context = request.context](const hvd::Operation& operation) {
+    // The one object that exists of it is not const.
+    auto& handle = const_cast<hvd_operation&>(static_cast<const hvd_operation&>(operation));
+    const Status& status = operation.status();
+    done(context, &handle, static_cast<hvd_code>(status.code()), status.message().c_str());
+  };
+}
+
+// Submission -------------------------------------------------------------------------------------
+
+// The caller's pointer is set before anybody can call `done`.
+Status submit(const std::shared_ptr<Job>& job, int set, std::shared_ptr<hvd_operation> operation,
+              hvd::Follow follow, hvd_operation** handle) {
+  HVD_TRY_ASSIGN(const std::shared_ptr<Engine> engine, job->engine(set));
+  operation->job = job;
+  operation->engine = engine;
+  if (handle != nullptr) {
+    operation->self = operation;
+    *handle = operation.get();
+  }
+  const Status submitted = engine->submit(operation, follow);
+  if (!submitted.is_ok() && handle != nullptr) {
+    *handle = nullptr;
+    operation->self.reset();
+  }
+  return submitted;
+}
+
+hvd_code put(const std::vector<int>& numbers, int32_t* out, int32_t room, int32_t* count) {
+  const size_t fitting = out == nullptr || room < 0 ? 0 : static_cast<size_t>(room);
+  std::copy_n(numbers.begin(), std::min(numbers.size(), fitting), out);
+  if (count != nullptr) *count = static_cast<int32_t>(numbers.size());
+  return HVD_OK;
+}
+
+template <typename T>
+int of_place(T hvd::Place::*field) {
+  const std::shared_ptr<Job> job = hvd::Process::current().job();
+  return job == nullptr ? -1 : static_cast<int>(job->place().*field);
+}
+
+// An address with or without a port.
+hvd::Result<hvd::Endpoint> to_endpoint(const std::string& text) {
+  for (const std::string& candidate : {text, text + ":0", "[" + text + "]:0"}) {
+    auto endpoint = hvd::Endpoint::parse(candidate);
+    if (endpoint.is_ok()) return endpoint;
+  }
+  return hvd::invalid_argument(
+      fmt::format("\"{}\" is no address to bind to; \"0.0.0.0\", \"[::1]:7000\" are some", text));
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------
+
+const char* hvd_error(void) {
+  return error_literal == nullptr ? error_text.c_str() : error_literal;
+}
+const char* hvd_version(void) { return HVD_VERSION; }
+
+hvd_code hvd_init(const hvd_init_options* options) {
+  return guarded([&] {
+    const auto job = to_job_options(options);
+    return to_code(job.is_ok() ? hvd::Process::current().start(*job) : job.status());
+  });
+}
+
+void hvd_shutdown(void) {
+  (void)guarded([] {
+    hvd::Process::current().shutdown();
+    return HVD_OK;
+  });
+}
+
+int hvd_is_initialized(void) { return hvd::Process::current().job() != nullptr ? 1 : 0; }
+int hvd_rank(void) { return of_place(&hvd::Place::rank); }
+int hvd_size(void) { return of_place(&hvd::Place::size); }
+int hvd_local_rank(void) { return of_place(&hvd::Place::local_rank); }
+int hvd_local_size(void) { return of_place(&hvd::Place::local_size); }
+int hvd_cross_rank(void) { return of_place(&hvd::Place::cross_rank); }
+int hvd_cross_size(void) { return of_place(&hvd::Place::cross_size); }
+int hvd_is_homogeneous(void) { return of_place(&hvd::Place::homogeneous); }
+
+hvd_code hvd_add_process_set(hvd_rank_list ranks, int32_t* id) {
+  return with_job([&](Job& job) {
+    const auto list = to_ranks(ranks);
+    if (!list.is_ok()) return to_code(list.status());
+    const auto added = job.add_process_set(*list);
+    if (added.is_ok() && id != nullptr) *id = *added;
+    return to_code(added.status());
+  });
+}
+
+hvd_code hvd_remove_process_set(int32_t id, int* removed) {
+  return with_job([&](Job& job) {
+    const auto was_there = job.remove_process_set(id);
+    if (was_there.is_ok() && removed != nullptr) *removed = *was_there ? 1 : 0;
+    return to_code(was_there.status());
+  });
+}
+
+hvd_code hvd_process_sets(int32_t* ids, int32_t room, int32_t* count) {
+  return with_job([&](Job& job) { return put(job.process_sets(), ids, room, count); });
+}
+
+hvd_code hvd_process_set_ranks(int32_t id, int32_t* ranks, int32_t room, int32_t* count) {
+  return with_job([&](Job& job) {
+    const auto found = job.ranks_of(id);
+    return found.is_ok() ? put(*found, ranks, room, count) : to_code(found.status());
+  });
+}
+
+hvd_code hvd_submit(const hvd_request* request, const hvd_tensor* tensors, int32_t count,
+                    hvd_operation** operation) {
+  if (operation != nullptr) *operation = nullptr;
+  return guarded([&] {
+    const std::shared_ptr<Job> job = hvd::Process::current().job();
+    if (job == nullptr) return no_job();
+    if (const Status sized = check_size("hvd_request", request->size, sizeof(*request));
+        !sized.is_ok()) {
+      return to_code(sized);
+    }
+    if (operation == nullptr && request->done == nullptr) {
+      return fail_with(HVD_INVALID_ARGUMENT,
+                       "without a `done` callback there has to be a place for the operation");
+    }
+    std::vector<hvd::TensorTask> tasks;
+    if (const Status read = to_tasks(*request, tensors, count, tasks); !read.is_ok()) {
+      return to_code(read);
+    }
+    const auto follow =
+        (request->flags & HVD_WILL_WAIT) != 0 ? hvd::Follow::kWait : hvd::Follow::kNothing;
+    return to_code(submit(
+        job, request->process_set,
+        std::make_shared<hvd_operation>(std::move(tasks), to_allocate(*request), to_done(*request)),
+        follow, operation));
+  });
+}
+
+hvd_code hvd_join(hvd_operation** operation) {
+  *operation = nullptr;
+  return guarded([&] {
+    const std::shared_ptr<Job> job = hvd::Process::current().job();
+    if (job == nullptr) return no_job();
+    auto join = std::make_shared<hvd_operation>(std::vector<hvd::TensorTask>{});
+    return to_code(submit(job, Job::kGlobalSet, std::move(join), hvd::Follow::kNothing, operation));
+  });
+}
+
+int hvd_poll(const hvd_operation* operation) { return operation->is_done() ? 1 : 0; }
+
+hvd_code hvd_wait(hvd_operation* operation, double seconds) {
+  return guarded([&] {
+    if (operation->mark.in_child()) {
+      return fail_with(HVD_NOT_INITIALIZED, "the operation belongs to the parent of this process");
+    }
+    if (!operation->is_done()) {
+      // In this order: the engine is let go of before the job.
+      const std::shared_ptr<Job> job = operation->job.lock();
+      const std::shared_ptr<Engine> engine = operation->engine.lock();
+      const auto deadline = seconds >= 0
+                                ? hvd::Deadline::after(std::chrono::duration<double>(seconds))
+                                : hvd::Deadline::never();
+      if (job != nullptr && engine != nullptr) {
+        const Status waited = engine->wait(*operation, deadline);
+        if (!waited.is_ok()) return to_code(waited);
+      }
+    }
+    return to_code(operation->status());
+  });
+}
+
+int hvd_last_joined(const hvd_operation* operation) { return operation->last_joined(); }
+
+hvd_code hvd_get_output(const hvd_operation* operation, int32_t index, hvd_output* output) {
+  return guarded([&] {
+    if (const Status sized = check_size("hvd_output", output->size, sizeof(*output));
+        !sized.is_ok()) {
+      return to_code(sized);
+    }
+    if (!operation->is_done()) {
+      return fail_with(HVD_PRECONDITION, "the operation is not done; hvd_wait for it");
+    }
+    if (!operation->status().is_ok()) return to_code(operation->status());
+    if (index < 0 || static_cast<size_t>(index) >= operation->tasks.size()) {
+      return fail(HVD_INVALID_ARGUMENT, fmt::format("the operation has {} tensors, there is no {}",
+                                                    operation->tasks.size(), index));
+    }
+    const hvd::TensorTask& task = operation->tasks[static_cast<size_t>(index)];
+    output->data = task.out;
+    output->shape = task.output_shape.data();
+    output->dims = static_cast<int32_t>(task.output_shape.size());
+    output->received_splits = task.received_splits.data();
+    output->split_count = static_cast<int32_t>(task.received_splits.size());
+    return HVD_OK;
+  });
+}
+
+void hvd_release(hvd_operation* operation) {
+  if (operation == nullptr) return;
+  const std::shared_ptr<hvd_operation> last = std::move(operation->self);
+}
+
+// Timeline ---------------------------------------------------------------------------------------
+
+hvd_code hvd_start_timeline(const char* path, int /*mark_cycles*/) {
+  return with_job([&](Job& job) {
+    if (job.config().timeline.empty() || path == nullptr) {
+      return fail_with(HVD_PRECONDITION,
+                       "the timeline is off; set HOROVOD_TIMELINE=DYNAMIC before hvd_init");
+    }
+    return fail_with(HVD_UNAVAILABLE, "the engine writes no timeline");
+  });
+}
+
+hvd_code hvd_stop_timeline(void) {
+  return with_job([](Job&) { return HVD_OK; });
+}
+
+// For launchers ----------------------------------------------------------------------------------
+
+void hvd_make_secret(char text[HVD_SECRET_TEXT]) {
+  const std::string made = hvd::Secret::generate().to_base64();
+  HVD_CHECK(made.size() < HVD_SECRET_TEXT);
+  std::memcpy(text, made.c_str(), made.size() + 1);
+}
+
+hvd_code hvd_store_start(const char* secret, const char* bind, int tls, hvd_store** store) {
+  *store = nullptr;
+  return guarded([&] {
+    const auto key = hvd::Secret::from_base64(secret == nullptr ? "" : secret);
+    if (!key.is_ok()) return to_code(key.status());
+    hvd::StoreServerOptions options;
+    options.tls = tls != 0;
+    if (bind != nullptr) {
+      const auto endpoint = to_endpoint(bind);
+      if (!endpoint.is_ok()) return to_code(endpoint.status());
+      options.bind = *endpoint;
+    }
+    auto server = hvd::StoreServer::start(*key, options);
+    if (server.is_ok()) *store = new hvd_store{std::move(server).value()};
+    return to_code(server.status());
+  });
+}
+
+int hvd_store_port(const hvd_store* store) { return store->server->endpoint().port(); }
+void hvd_store_stop(hvd_store* store) { delete store; }

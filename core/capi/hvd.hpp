@@ -1,0 +1,553 @@
+// Horovod for C++20 programs: a header over hvd.h, the C interface of libhvd.
+//
+//   hvd::init();
+//   hvd::broadcast(weights, /*root=*/0);
+//   for (const Batch& batch : batches) {
+//     std::vector<float> gradients = backward(weights, batch);
+//     hvd::allreduce(gradients);  // the average over all ranks, in place
+//     step(weights, gradients);
+//   }
+//
+// - Data is anything contiguous whose elements have a DType: std::span, std::vector, std::array.
+// - Failures are exceptions: hvd::Error, whose code() is that of hvd.h and whose what() says what
+//   to do. After HVD_PEER_LOST or HVD_ABORTED, shutdown() and init() start anew.
+// - An operation that was given no name gets a number, so ranks have to start those of one kind and
+//   process set in the same order. With names any order will do.
+// - Forms that end in _async return a Future. Their data has to stay until it is done; a Future
+// that
+//   is destroyed waits for that.
+// - Safe from any thread.
+//
+// This header is for programs that use the library: the library's own sources have other things in
+// namespace hvd.
+#pragma once
+
+#ifdef HVD_TRY
+#error "capi/hvd.hpp is for programs outside of the library; inside, include engine/job.h"
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <ranges>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "hvd.h"
+
+namespace hvd {
+// So that no symbol of a program has the name of one in the library.
+inline namespace v1 {
+
+class Error : public std::runtime_error {
+ public:
+  Error(hvd_code code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  hvd_code code() const { return code_; }
+
+ private:
+  hvd_code code_;
+};
+
+enum class Op {
+  kAverage = HVD_AVERAGE,
+  kSum = HVD_SUM,
+  kAdasum = HVD_ADASUM,
+  kMin = HVD_MIN,
+  kMax = HVD_MAX,
+  kProduct = HVD_PRODUCT,
+};
+
+// The 16-bit floats, which C++20 has no types for, as their bits.
+struct half {  // NOLINT(readability-identifier-naming): named like float
+  uint16_t bits = 0;
+  bool operator==(const half&) const = default;
+};
+struct bfloat16 {  // NOLINT(readability-identifier-naming)
+  uint16_t bits = 0;
+  bool operator==(const bfloat16&) const = default;
+};
+
+namespace detail {
+
+inline void check(hvd_code code) {
+  if (code != HVD_OK) throw Error(code, hvd_error());
+}
+
+inline int checked_place(int value) {
+  if (value < 0) throw Error(HVD_NOT_INITIALIZED, "call hvd::init() first");
+  return value;
+}
+
+template <typename T>
+constexpr int dtype_number() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return HVD_BOOL;
+  } else if constexpr (std::is_same_v<T, std::byte>) {
+    return HVD_UINT8;
+  } else if constexpr (std::is_same_v<T, half>) {
+    return HVD_FLOAT16;
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    return HVD_BFLOAT16;
+  } else if constexpr (std::is_same_v<T, float>) {
+    return HVD_FLOAT32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return HVD_FLOAT64;
+  } else if constexpr (std::is_integral_v<T>) {
+    constexpr bool kSigned = std::is_signed_v<T>;
+    if (sizeof(T) == 1) return kSigned ? HVD_INT8 : HVD_UINT8;
+    if (sizeof(T) == 2) return kSigned ? HVD_INT16 : HVD_UINT16;
+    if (sizeof(T) == 4) return kSigned ? HVD_INT32 : HVD_UINT32;
+    return kSigned ? HVD_INT64 : HVD_UINT64;
+  } else {
+    return -1;
+  }
+}
+
+template <typename Range>
+using ElementOf = std::remove_cv_t<std::ranges::range_value_t<Range>>;
+
+}  // namespace detail
+
+template <typename T>
+concept Element = detail::dtype_number<std::remove_cv_t<T>>()
+>= 0;
+template <Element T>
+inline constexpr hvd_dtype kDType =
+    static_cast<hvd_dtype>(detail::dtype_number<std::remove_cv_t<T>>());
+
+template <typename Range>
+concept Input = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+    Element<std::ranges::range_value_t<Range>>;
+template <typename Range>
+concept Output = Input<Range> &&
+    !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+
+// Start and end ----------------------------------------------------------------------------------
+
+struct InitOptions {
+  std::vector<int32_t> ranks;                      // of those that were started; empty: all
+  std::vector<std::vector<int32_t>> process_sets;  // made at once, with ids 1, 2, …
+};
+
+namespace detail {
+
+// Numbers for operations without a name, by kind and process set: ranks that are not in a set do
+// not count its operations.
+class Names {
+ public:
+  static Names& all() {
+    static Names* names = new Names;  // there until the process ends
+    return *names;
+  }
+  std::string next(std::string_view kind, int32_t set) {
+    const std::lock_guard lock(mutex_);
+    return std::string(kind) + ".noname." + std::to_string(counts_[set][std::string(kind)]++);
+  }
+  void restart() {
+    const std::lock_guard lock(mutex_);
+    counts_.clear();
+  }
+  void restart(int32_t set) {
+    const std::lock_guard lock(mutex_);
+    counts_.erase(set);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int32_t, std::map<std::string, uint64_t>> counts_;
+};
+
+}  // namespace detail
+
+// Waits for the other ranks of the job that the HOROVOD_* variables describe; without them this
+// process is a job of one.
+inline void init(const InitOptions& options = {}) {
+  std::vector<hvd_rank_list> sets;
+  for (const auto& set : options.process_sets) {
+    sets.push_back({set.data(), static_cast<int32_t>(set.size())});
+  }
+  const hvd_init_options all = {sizeof(all),
+                                {options.ranks.data(), static_cast<int32_t>(options.ranks.size())},
+                                sets.data(),
+                                static_cast<int32_t>(sets.size())};
+  detail::check(hvd_init(&all));
+  detail::Names::all().restart();
+}
+inline void shutdown() { hvd_shutdown(); }
+inline bool is_initialized() { return hvd_is_initialized() != 0; }
+
+inline int rank() { return detail::checked_place(hvd_rank()); }
+inline int size() { return detail::checked_place(hvd_size()); }
+inline int local_rank() { return detail::checked_place(hvd_local_rank()); }
+inline int local_size() { return detail::checked_place(hvd_local_size()); }
+inline int cross_rank() { return detail::checked_place(hvd_cross_rank()); }
+inline int cross_size() { return detail::checked_place(hvd_cross_size()); }
+inline bool is_homogeneous() { return detail::checked_place(hvd_is_homogeneous()) != 0; }
+
+// Some of the ranks. Making one is collective: every rank of the job does it, in the same order,
+// and so is destroying one that was made by add().
+class ProcessSet {
+ public:
+  // All ranks.
+  ProcessSet() = default;
+  // One that init() has made.
+  explicit ProcessSet(int32_t id) : id_(id) {}
+  // Needs HOROVOD_DYNAMIC_PROCESS_SETS=1.
+  static ProcessSet add(const std::vector<int32_t>& ranks) {
+    ProcessSet set;
+    detail::check(
+        hvd_add_process_set({ranks.data(), static_cast<int32_t>(ranks.size())}, &set.id_));
+    set.owned_ = true;
+    detail::Names::all().restart(set.id_);
+    return set;
+  }
+  ProcessSet(ProcessSet&& other) noexcept
+      : id_(other.id_), owned_(std::exchange(other.owned_, false)) {}
+  ProcessSet& operator=(ProcessSet&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(owned_, other.owned_);
+    return *this;
+  }
+  ~ProcessSet() {
+    // Once the job has ended there is nothing to remove, and the call says so.
+    if (owned_) (void)hvd_remove_process_set(id_, nullptr);
+  }
+
+  int32_t id() const { return id_; }
+  // Ascending.
+  std::vector<int32_t> ranks() const {
+    int32_t count = 0;
+    detail::check(hvd_process_set_ranks(id_, nullptr, 0, &count));
+    std::vector<int32_t> ranks(static_cast<size_t>(count));
+    detail::check(hvd_process_set_ranks(id_, ranks.data(), count, &count));
+    return ranks;
+  }
+  int size() const { return static_cast<int>(ranks().size()); }
+  // Of this rank in the set, or -1 if it is not in it.
+  int rank() const {
+    const std::vector<int32_t> all = ranks();
+    const auto found = std::find(all.begin(), all.end(), hvd::rank());
+    return found == all.end() ? -1 : static_cast<int>(found - all.begin());
+  }
+  bool included() const { return rank() >= 0; }
+
+ private:
+  int32_t id_ = HVD_GLOBAL_SET;
+  bool owned_ = false;
+};
+
+// What operations have in common; for example {.name = "loss", .op = hvd::Op::kSum}.
+struct Options {
+  std::string name = {};
+  Op op = Op::kAverage;   // of allreduce and reducescatter
+  double prescale = 1.0;  // result = postscale · reduction of (prescale · input)
+  double postscale = 1.0;
+  int32_t process_set = HVD_GLOBAL_SET;  // the id of a ProcessSet
+  size_t row = 1;  // elements that stay together in allgather, alltoall and reducescatter
+};
+
+// What an alltoall gives.
+template <typename T>
+struct Exchanged {
+  std::vector<T> values;                 // by the rank they came from
+  std::vector<int32_t> received_splits;  // rows from each rank
+};
+
+// Futures ----------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline std::string name_of(const Options& options, std::string_view kind) {
+  return options.name.empty() ? Names::all().next(kind, options.process_set) : options.name;
+}
+
+inline hvd_request request_of(hvd_collective collective, const Options& options) {
+  hvd_request request = HVD_REQUEST_INIT;
+  request.collective = collective;
+  request.op = static_cast<hvd_reduce_op>(options.op);
+  request.prescale = options.prescale;
+  request.postscale = options.postscale;
+  request.process_set = options.process_set;
+  return request;
+}
+
+inline hvd_output output_of(const hvd_operation* operation) {
+  hvd_output output = {sizeof(output), nullptr, nullptr, 0, nullptr, 0};
+  check(hvd_get_output(operation, 0, &output));
+  return output;
+}
+
+template <typename T>
+void read_output(const hvd_operation* operation, std::vector<T>& values) {
+  const hvd_output output = output_of(operation);
+  size_t count = 1;
+  for (int32_t i = 0; i < output.dims; ++i) count *= static_cast<size_t>(output.shape[i]);
+  const T* data = static_cast<const T*>(output.data);
+  values.assign(data, data + count);
+}
+
+template <typename T>
+void read_output(const hvd_operation* operation, Exchanged<T>& exchanged) {
+  read_output(operation, exchanged.values);
+  const hvd_output output = output_of(operation);
+  exchanged.received_splits.assign(output.received_splits,
+                                   output.received_splits + output.split_count);
+}
+
+// A rank of the job.
+inline void read_output(const hvd_operation* operation, int& last_joined) {
+  last_joined = hvd_last_joined(operation);
+}
+
+}  // namespace detail
+
+// An operation that goes on. get() waits for it and gives the result or throws, once; wait() only
+// waits. Moves, but does not copy.
+template <typename Value = void>
+class [[nodiscard]] Future {
+ public:
+  Future() = default;
+  // Takes over what hvd_submit or hvd_join has given.
+  explicit Future(hvd_operation* operation) : operation_(operation) {}
+  Future(Future&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
+  Future& operator=(Future&& other) noexcept {
+    std::swap(operation_, other.operation_);
+    return *this;
+  }
+  // Waits: the data that the operation works on may go next.
+  ~Future() {
+    if (valid()) wait();
+    hvd_release(operation_);
+  }
+
+  // Whether there is an operation: it was neither taken by get() nor moved away.
+  bool valid() const { return operation_ != nullptr; }
+  bool poll() const { return hvd_poll(operation()) != 0; }
+  void wait() const { (void)wait_for(-1); }
+  // Whether it is done, at the latest after `seconds`; below 0: once it is done.
+  bool wait_for(double seconds) const {
+    if (!poll()) (void)hvd_wait(operation_, seconds);
+    return poll();
+  }
+  Value get() {
+    detail::check(hvd_wait(operation(), -1));
+    const Future taken = std::move(*this);
+    if constexpr (!std::is_void_v<Value>) {
+      Value value{};
+      detail::read_output(taken.operation_, value);
+      return value;
+    }
+  }
+
+ private:
+  hvd_operation* operation() const {
+    if (!valid()) throw Error(HVD_PRECONDITION, "the future has no operation");
+    return operation_;
+  }
+
+  hvd_operation* operation_ = nullptr;
+};
+
+namespace detail {
+
+// The caller of a blocking form runs the engine itself.
+enum class Then { kReturn, kWait };
+
+template <typename Value>
+Future<Value> submit(hvd_request request, std::span<const hvd_tensor> tensors, Then then) {
+  if (then == Then::kWait) request.flags |= HVD_WILL_WAIT;
+  hvd_operation* operation = nullptr;
+  check(hvd_submit(&request, tensors.data(), static_cast<int32_t>(tensors.size()), &operation));
+  return Future<Value>(operation);
+}
+
+template <typename Value, Input In>
+Future<Value> submit_one(const hvd_request& request, const In& input, void* output,
+                         const Options& options, std::string_view kind, Then then,
+                         std::span<const int32_t> splits = {}) {
+  const std::string name = name_of(options, kind);
+  const size_t count = std::ranges::size(input);
+  if (options.row == 0 || count % options.row != 0) {
+    throw Error(HVD_INVALID_ARGUMENT, name + ": " + std::to_string(count) +
+                                          " elements are no whole number of rows of " +
+                                          std::to_string(options.row));
+  }
+  const int64_t shape[] = {static_cast<int64_t>(count / options.row),
+                           static_cast<int64_t>(options.row)};
+  const hvd_tensor tensor = {sizeof(tensor),
+                             name.c_str(),
+                             std::ranges::data(input),
+                             output,
+                             shape,
+                             options.row == 1 ? 1 : 2,
+                             kDType<std::ranges::range_value_t<In>>,
+                             splits.empty() ? nullptr : splits.data(),
+                             static_cast<int32_t>(splits.size())};
+  return submit<Value>(request, {&tensor, 1}, then);
+}
+
+template <Input In>
+Future<> allreduce(const In& input, void* output, const Options& options, Then then) {
+  return submit_one<void>(request_of(HVD_ALLREDUCE, options), input, output, options, "allreduce",
+                          then);
+}
+
+template <Input In>
+Future<> broadcast(const In& input, void* output, int root, const Options& options, Then then) {
+  hvd_request request = request_of(HVD_BROADCAST, options);
+  request.root = root;
+  return submit_one<void>(request, input, output, options, "broadcast", then);
+}
+
+template <Input In>
+Future<std::vector<ElementOf<In>>> gather(hvd_collective collective, const In& input,
+                                          const Options& options, std::string_view kind,
+                                          Then then) {
+  return submit_one<std::vector<ElementOf<In>>>(request_of(collective, options), input, nullptr,
+                                                options, kind, then);
+}
+
+template <Input In>
+Future<Exchanged<ElementOf<In>>> alltoall(const In& input, std::span<const int32_t> splits,
+                                          const Options& options, Then then) {
+  return submit_one<Exchanged<ElementOf<In>>>(request_of(HVD_ALLTOALL, options), input, nullptr,
+                                              options, "alltoall", then, splits);
+}
+
+template <Input In, Output Out>
+void check_same(const In& input, const Out& output) {
+  static_assert(std::is_same_v<ElementOf<In>, ElementOf<Out>>, "input and output differ in type");
+  if (std::ranges::size(input) != std::ranges::size(output)) {
+    throw Error(HVD_INVALID_ARGUMENT,
+                "the output has " + std::to_string(std::ranges::size(output)) +
+                    " elements, the input " + std::to_string(std::ranges::size(input)));
+  }
+}
+
+template <Output Data>
+Future<> allreduce_group(std::span<Data> group, const Options& options, Then then) {
+  const std::string name = name_of(options, "grouped_allreduce");
+  std::vector<std::string> names;
+  std::vector<int64_t> counts;
+  for (const Data& data : group) {
+    names.push_back(name + "_" + std::to_string(names.size() + 1) + "of" +
+                    std::to_string(group.size()));
+    counts.push_back(static_cast<int64_t>(std::ranges::size(data)));
+  }
+  std::vector<hvd_tensor> tensors;
+  for (size_t i = 0; i < group.size(); ++i) {
+    void* data = std::ranges::data(group[i]);
+    tensors.push_back({sizeof(hvd_tensor), names[i].c_str(), data, data, &counts[i], 1,
+                       kDType<std::ranges::range_value_t<Data>>, nullptr, 0});
+  }
+  return submit<void>(request_of(HVD_ALLREDUCE, options), tensors, then);
+}
+
+}  // namespace detail
+
+// Operations -------------------------------------------------------------------------------------
+
+// In place: afterwards `data` is the average over all ranks, or what `op` says.
+template <Output Data>
+void allreduce(Data&& data, const Options& options = {}) {
+  detail::allreduce(data, std::ranges::data(data), options, detail::Then::kWait).get();
+}
+template <Output Data>
+Future<> allreduce_async(Data&& data, const Options& options = {}) {
+  return detail::allreduce(data, std::ranges::data(data), options, detail::Then::kReturn);
+}
+// From `input` into `output`, which is as large.
+template <Input In, Output Out>
+void allreduce(const In& input, Out&& output, const Options& options = {}) {
+  detail::check_same(input, output);
+  detail::allreduce(input, std::ranges::data(output), options, detail::Then::kWait).get();
+}
+template <Input In, Output Out>
+Future<> allreduce_async(const In& input, Out&& output, const Options& options = {}) {
+  detail::check_same(input, output);
+  return detail::allreduce(input, std::ranges::data(output), options, detail::Then::kReturn);
+}
+
+// Several at once, in place; they complete as one.
+template <Output Data>
+void grouped_allreduce(std::span<Data> group, const Options& options = {}) {
+  detail::allreduce_group(group, options, detail::Then::kWait).get();
+}
+template <Output Data>
+Future<> grouped_allreduce_async(std::span<Data> group, const Options& options = {}) {
+  return detail::allreduce_group(group, options, detail::Then::kReturn);
+}
+
+// Everybody's elements, by rank; ranks may have different numbers of them.
+template <Input In>
+std::vector<detail::ElementOf<In>> allgather(const In& input, const Options& options = {}) {
+  return detail::gather(HVD_ALLGATHER, input, options, "allgather", detail::Then::kWait).get();
+}
+template <Input In>
+Future<std::vector<detail::ElementOf<In>>> allgather_async(const In& input,
+                                                           const Options& options = {}) {
+  return detail::gather(HVD_ALLGATHER, input, options, "allgather", detail::Then::kReturn);
+}
+
+// Afterwards `data` is that of `root`, a rank of the job.
+template <Output Data>
+void broadcast(Data&& data, int root, const Options& options = {}) {
+  detail::broadcast(data, std::ranges::data(data), root, options, detail::Then::kWait).get();
+}
+template <Output Data>
+Future<> broadcast_async(Data&& data, int root, const Options& options = {}) {
+  return detail::broadcast(data, std::ranges::data(data), root, options, detail::Then::kReturn);
+}
+
+// `splits` says how many rows go to each rank; without it all get the same.
+template <Input In>
+Exchanged<detail::ElementOf<In>> alltoall(const In& input, std::span<const int32_t> splits = {},
+                                          const Options& options = {}) {
+  return detail::alltoall(input, splits, options, detail::Then::kWait).get();
+}
+template <Input In>
+Future<Exchanged<detail::ElementOf<In>>> alltoall_async(const In& input,
+                                                        std::span<const int32_t> splits = {},
+                                                        const Options& options = {}) {
+  return detail::alltoall(input, splits, options, detail::Then::kReturn);
+}
+
+// This rank's rows of the average, or of what `op` says: Sum and Average.
+template <Input In>
+std::vector<detail::ElementOf<In>> reducescatter(const In& input, const Options& options = {}) {
+  return detail::gather(HVD_REDUCESCATTER, input, options, "reducescatter", detail::Then::kWait)
+      .get();
+}
+template <Input In>
+Future<std::vector<detail::ElementOf<In>>> reducescatter_async(const In& input,
+                                                               const Options& options = {}) {
+  return detail::gather(HVD_REDUCESCATTER, input, options, "reducescatter", detail::Then::kReturn);
+}
+
+// Returns once every rank of the set has called it.
+inline void barrier(int32_t process_set = HVD_GLOBAL_SET) {
+  const Options options = {.process_set = process_set};
+  detail::submit<void>(detail::request_of(HVD_BARRIER, options), {}, detail::Then::kWait).get();
+}
+
+// This rank has no more data: takes part in the others' reductions with values that change nothing
+// until all ranks have joined. Returns the rank that joined last.
+inline int join() {
+  hvd_operation* operation = nullptr;
+  detail::check(hvd_join(&operation));
+  const int last = Future<int>(operation).get();
+  // The others have counted operations that this rank knows nothing of.
+  detail::Names::all().restart(HVD_GLOBAL_SET);
+  return last;
+}
+
+}  // namespace v1
+}  // namespace hvd

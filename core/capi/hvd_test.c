@@ -1,0 +1,357 @@
+/* hvd.h as a C program sees it: a job of one rank, and what can go wrong before there is any. */
+#include "capi/hvd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char** environ;
+
+#define CHECK(condition)                                                                        \
+  do {                                                                                          \
+    if (!(condition)) {                                                                         \
+      fprintf(stderr, "%s:%d: %s is not so; hvd_error(): %s\n", __FILE__, __LINE__, #condition, \
+              hvd_error());                                                                     \
+      exit(1);                                                                                  \
+    }                                                                                           \
+  } while (0)
+#define CHECK_FAILS(call, code, words)           \
+  do {                                           \
+    CHECK((call) == (code));                     \
+    CHECK(strstr(hvd_error(), (words)) != NULL); \
+  } while (0)
+
+static void forget_settings(void) {
+  for (char** setting = environ; *setting != NULL;) {
+    char name[256];
+    const size_t length = strcspn(*setting, "=");
+    const int ours = strstr(*setting, "HOROVOD_") != NULL && length < sizeof name;
+    if (!ours) {
+      ++setting;
+      continue;
+    }
+    memcpy(name, *setting, length);
+    name[length] = 0;
+    unsetenv(name);
+  }
+}
+
+static hvd_tensor tensor_of(const char* name, float* values, const int64_t* count) {
+  hvd_tensor tensor = {sizeof tensor};
+  tensor.name = name;
+  tensor.input = values;
+  tensor.output = values;
+  tensor.shape = count;
+  tensor.dims = 1;
+  tensor.dtype = HVD_FLOAT32;
+  return tensor;
+}
+
+/* ---- Before there is a job ---- */
+
+static void nothing_works_without_a_job(void) {
+  float value = 1;
+  const int64_t one = 1;
+  const hvd_request request = HVD_REQUEST_INIT;
+  const hvd_tensor tensor = tensor_of("early", &value, &one);
+  hvd_operation* operation = (hvd_operation*)&value;
+  int32_t id = 0;
+  CHECK(!hvd_is_initialized());
+  CHECK(hvd_rank() == -1 && hvd_size() == -1 && hvd_local_rank() == -1);
+  CHECK(hvd_local_size() == -1 && hvd_cross_rank() == -1 && hvd_cross_size() == -1);
+  CHECK(hvd_is_homogeneous() == -1);
+  CHECK_FAILS(hvd_submit(&request, &tensor, 1, &operation), HVD_NOT_INITIALIZED,
+              "has not been initialized");
+  CHECK(operation == NULL);
+  CHECK_FAILS(hvd_join(&operation), HVD_NOT_INITIALIZED, "hvd_init");
+  CHECK_FAILS(hvd_add_process_set((hvd_rank_list){&id, 1}, &id), HVD_NOT_INITIALIZED, "hvd_init");
+  CHECK_FAILS(hvd_process_sets(NULL, 0, &id), HVD_NOT_INITIALIZED, "hvd_init");
+  CHECK_FAILS(hvd_start_timeline("trace.json", 0), HVD_NOT_INITIALIZED, "hvd_init");
+  hvd_shutdown();
+}
+
+static void a_failed_start_says_what_is_missing(void) {
+  char address[64];
+  char secret[HVD_SECRET_TEXT];
+  char other[HVD_SECRET_TEXT];
+  hvd_store* store = NULL;
+  setenv("HOROVOD_FUSION_THRESHOLD", "64MB", 1);
+  CHECK_FAILS(hvd_init(NULL), HVD_INVALID_ARGUMENT, "HOROVOD_FUSION_THRESHOLD");
+  unsetenv("HOROVOD_FUSION_THRESHOLD");
+
+  setenv("HOROVOD_SIZE", "2", 1);
+  setenv("HOROVOD_RANK", "1", 1);
+  setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "0.5", 1);
+  CHECK_FAILS(hvd_init(NULL), HVD_INVALID_ARGUMENT, "HOROVOD_RENDEZVOUS");
+  hvd_make_secret(secret);
+  CHECK(strlen(secret) == HVD_SECRET_TEXT - 1);
+  CHECK(hvd_store_start(secret, "127.0.0.1", 0, &store) == HVD_OK);
+  CHECK(hvd_store_port(store) > 0);
+  snprintf(address, sizeof address, "127.0.0.1:%d", hvd_store_port(store));
+  setenv("HOROVOD_RENDEZVOUS", address, 1);
+  CHECK_FAILS(hvd_init(NULL), HVD_INVALID_ARGUMENT, "_HOROVOD_SECRET_KEY");
+  hvd_make_secret(other);
+  CHECK(strcmp(secret, other) != 0);
+  setenv("_HOROVOD_SECRET_KEY", other, 1);
+  CHECK_FAILS(hvd_init(NULL), HVD_UNAUTHENTICATED, address);
+  CHECK(strstr(hvd_error(), other) == NULL);
+
+  setenv("_HOROVOD_SECRET_KEY", secret, 1);
+  CHECK_FAILS(hvd_init(NULL), HVD_TIMEOUT, "rank"); /* rank 0 does not come */
+  hvd_store_stop(store);
+  CHECK(hvd_init(NULL) != HVD_OK); /* nobody listens */
+  CHECK(strstr(hvd_error(), address) != NULL);
+  CHECK(!hvd_is_initialized() && hvd_rank() == -1);
+  forget_settings();
+
+  CHECK_FAILS(hvd_store_start("short", NULL, 0, &store), HVD_INVALID_ARGUMENT, "base64");
+  CHECK_FAILS(hvd_store_start(secret, "nowhere", 0, &store), HVD_INVALID_ARGUMENT, "nowhere");
+  CHECK(store == NULL);
+  hvd_store_stop(NULL);
+}
+
+/* ---- A job of one ---- */
+
+static void start(void) {
+  const hvd_init_options wrong = {sizeof wrong, {NULL, 3}, NULL, 0};
+  const hvd_init_options unsized = {0, {NULL, 0}, NULL, 0};
+  CHECK_FAILS(hvd_init(&wrong), HVD_INVALID_ARGUMENT, "ranks");
+  CHECK_FAILS(hvd_init(&unsized), HVD_INVALID_ARGUMENT, "sizeof(hvd_init_options)");
+  CHECK(hvd_init(NULL) == HVD_OK);
+  CHECK(hvd_init(NULL) == HVD_OK); /* again */
+  CHECK(hvd_is_initialized());
+  CHECK(hvd_rank() == 0 && hvd_size() == 1 && hvd_local_rank() == 0);
+  CHECK(hvd_local_size() == 1 && hvd_cross_rank() == 0 && hvd_cross_size() == 1);
+  CHECK(hvd_is_homogeneous() == 1);
+  CHECK(strcmp(hvd_version(), "1.0.0") == 0);
+}
+
+static void every_collective_gives_one_rank_its_own_data(void) {
+  static const hvd_collective all[] = {HVD_ALLREDUCE, HVD_ALLGATHER, HVD_BROADCAST, HVD_ALLTOALL,
+                                       HVD_REDUCESCATTER};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
+    float values[4] = {1, 2, 3, 4};
+    const int64_t shape[2] = {2, 2};
+    hvd_request request = HVD_REQUEST_INIT;
+    hvd_tensor tensor = tensor_of("alone", values, shape);
+    hvd_operation* operation = NULL;
+    hvd_output output = {sizeof output};
+    request.collective = all[i];
+    tensor.dims = 2;
+    tensor.output = NULL; /* kept by the operation */
+    CHECK(hvd_submit(&request, &tensor, 1, &operation) == HVD_OK);
+    CHECK(hvd_wait(operation, 10) == HVD_OK);
+    CHECK(hvd_poll(operation));
+    CHECK(hvd_get_output(operation, 0, &output) == HVD_OK);
+    CHECK(output.dims == 2 && output.shape[0] == 2 && output.shape[1] == 2);
+    CHECK(output.data != values && memcmp(output.data, values, sizeof values) == 0);
+    CHECK(output.split_count == (all[i] == HVD_ALLTOALL ? 1 : 0));
+    if (all[i] == HVD_ALLTOALL) CHECK(output.received_splits[0] == 2);
+    CHECK_FAILS(hvd_get_output(operation, 1, &output), HVD_INVALID_ARGUMENT, "1 tensors");
+    hvd_release(operation);
+  }
+}
+
+static void factors_scale_before_and_after(void) {
+  float values[2] = {3, -1};
+  const int64_t two = 2;
+  hvd_request request = HVD_REQUEST_INIT;
+  const hvd_tensor tensor = tensor_of("scaled", values, &two);
+  hvd_operation* operation = NULL;
+  request.op = HVD_SUM;
+  request.prescale = 0.5;
+  request.postscale = 8;
+  request.flags = HVD_WILL_WAIT;
+  CHECK(hvd_submit(&request, &tensor, 1, &operation) == HVD_OK);
+  CHECK(hvd_wait(operation, -1) == HVD_OK);
+  CHECK(values[0] == 12 && values[1] == -4);
+  hvd_release(operation);
+}
+
+static void barrier_and_join_return(void) {
+  hvd_request request = HVD_REQUEST_INIT;
+  hvd_operation* operation = NULL;
+  float value = 1;
+  const int64_t one = 1;
+  const hvd_tensor tensor = tensor_of("at a barrier", &value, &one);
+  request.collective = HVD_BARRIER;
+  CHECK_FAILS(hvd_submit(&request, &tensor, 1, &operation), HVD_INVALID_ARGUMENT, "barrier");
+  CHECK(hvd_submit(&request, NULL, 0, &operation) == HVD_OK);
+  CHECK(hvd_wait(operation, -1) == HVD_OK);
+  hvd_release(operation);
+  CHECK(hvd_join(&operation) == HVD_OK);
+  CHECK(hvd_wait(operation, -1) == HVD_OK);
+  CHECK(hvd_last_joined(operation) == 0);
+  hvd_release(operation);
+}
+
+struct seen {
+  int allocated;
+  int done;
+  int refuse;
+  hvd_code code;
+  char message[200];
+  float memory[2][4];
+};
+
+static void* allocate(void* context, int32_t index, const int64_t* shape, int32_t dims) {
+  struct seen* seen = context;
+  CHECK(dims == 1 && shape[0] == 4);
+  ++seen->allocated;
+  return seen->refuse ? NULL : seen->memory[index];
+}
+
+static void done(void* context, hvd_operation* operation, hvd_code code, const char* message) {
+  struct seen* seen = context;
+  hvd_output output = {sizeof output};
+  ++seen->done;
+  seen->code = code;
+  snprintf(seen->message, sizeof seen->message, "%s", message);
+  if (code == HVD_OK) {
+    CHECK(hvd_get_output(operation, 1, &output) == HVD_OK);
+    CHECK(output.data == seen->memory[1]);
+  }
+}
+
+static void a_group_calls_back_once_and_asks_for_memory_per_tensor(void) {
+  float values[2][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
+  const int64_t four = 4;
+  struct seen seen = {0, 0, 0, HVD_INTERNAL, "", {{0}}};
+  hvd_request request = HVD_REQUEST_INIT;
+  hvd_tensor tensors[2] = {tensor_of("a", values[0], &four), tensor_of("b", values[1], &four)};
+  tensors[0].output = NULL;
+  tensors[1].output = NULL;
+  request.allocate = allocate;
+  request.context = &seen;
+  CHECK_FAILS(hvd_submit(&request, tensors, 2, NULL), HVD_INVALID_ARGUMENT, "done");
+  request.done = done;
+  CHECK(hvd_submit(&request, tensors, 2, NULL) == HVD_OK);
+  CHECK(seen.done == 1 && seen.allocated == 2 && seen.code == HVD_OK);
+  CHECK(strcmp(seen.message, "") == 0);
+  CHECK(memcmp(seen.memory, values, sizeof values) == 0);
+
+  seen.refuse = 1;
+  CHECK(hvd_submit(&request, tensors, 2, NULL) == HVD_OK);
+  CHECK(seen.done == 2 && seen.code != HVD_OK);
+  CHECK(strstr(seen.message, "\"a\"") != NULL);
+}
+
+static void wrong_arguments_fail_at_once(void) {
+  float values[4] = {0};
+  const int64_t four = 4;
+  const int64_t negative = -1;
+  const int32_t splits[2] = {2, 2};
+  hvd_operation* operation = NULL;
+  hvd_output output = {0};
+  for (int wrong = 0; wrong < 12; ++wrong) {
+    hvd_request request = HVD_REQUEST_INIT;
+    hvd_tensor tensor = tensor_of("wrong", values, &four);
+    int32_t count = 1;
+    switch (wrong) {
+      case 0: request.size = 8; break;
+      case 1: tensor.size = 8; break;
+      case 2: request.collective = (hvd_collective)3; break;
+      case 3: request.op = (hvd_reduce_op)6; break;
+      case 4: tensor.dtype = (hvd_dtype)13; break;
+      case 5: tensor.name = NULL; break;
+      case 6: tensor.input = NULL; break;
+      case 7: tensor.shape = &negative; break;
+      case 8: tensor.shape = NULL; break;
+      case 9: request.process_set = 7; break;
+      case 10:
+        request.collective = HVD_ALLTOALL;
+        tensor.splits = splits;
+        tensor.split_count = 2;
+        break;
+      default: count = 0; break;
+    }
+    CHECK(hvd_submit(&request, &tensor, count, &operation) == HVD_INVALID_ARGUMENT);
+    CHECK(operation == NULL && strlen(hvd_error()) > 10);
+  }
+  {
+    hvd_request request = HVD_REQUEST_INIT;
+    const hvd_tensor tensor = tensor_of("rooted", values, &four);
+    request.collective = HVD_BROADCAST;
+    request.root = 1;
+    CHECK_FAILS(hvd_submit(&request, &tensor, 1, &operation), HVD_INVALID_ARGUMENT, "root rank 1");
+    request.root = 0;
+    CHECK(hvd_submit(&request, &tensor, 1, &operation) == HVD_OK);
+    CHECK_FAILS(hvd_get_output(operation, 0, &output), HVD_INVALID_ARGUMENT, "sizeof(hvd_output)");
+    hvd_release(operation);
+    hvd_release(NULL);
+  }
+}
+
+static void later_versions_of_a_tensor_are_read_by_their_size(void) {
+  struct later {
+    hvd_tensor tensor;
+    double added;
+  } tensors[2];
+  float values[2] = {1, 2};
+  const int64_t one = 1;
+  hvd_request request = HVD_REQUEST_INIT;
+  hvd_operation* operation = NULL;
+  tensors[0].tensor = tensor_of("x", &values[0], &one);
+  tensors[1].tensor = tensor_of("y", &values[1], &one);
+  tensors[0].tensor.size = sizeof(struct later);
+  tensors[1].tensor.size = sizeof(struct later);
+  request.postscale = 3;
+  CHECK(hvd_submit(&request, &tensors[0].tensor, 2, &operation) == HVD_OK);
+  CHECK(hvd_wait(operation, -1) == HVD_OK);
+  CHECK(values[0] == 3 && values[1] == 6);
+  hvd_release(operation);
+}
+
+static void process_sets_are_listed_and_refused(void) {
+  const int32_t rank = 0;
+  int32_t ids[4] = {-1, -1, -1, -1};
+  int32_t count = 0;
+  int removed = 1;
+  CHECK(hvd_process_sets(ids, 4, &count) == HVD_OK);
+  CHECK(count == 1 && ids[0] == HVD_GLOBAL_SET && ids[1] == -1);
+  CHECK(hvd_process_set_ranks(HVD_GLOBAL_SET, ids, 0, &count) == HVD_OK);
+  CHECK(count == 1);
+  CHECK_FAILS(hvd_process_set_ranks(5, ids, 4, &count), HVD_INVALID_ARGUMENT, "process set 5");
+  CHECK_FAILS(hvd_add_process_set((hvd_rank_list){&rank, 1}, ids), HVD_PRECONDITION,
+              "HOROVOD_DYNAMIC_PROCESS_SETS");
+  hvd_shutdown();
+  setenv("HOROVOD_DYNAMIC_PROCESS_SETS", "1", 1);
+  CHECK(hvd_init(NULL) == HVD_OK);
+  CHECK_FAILS(hvd_add_process_set((hvd_rank_list){&rank, 1}, ids), HVD_ALREADY_EXISTS, "exists");
+  CHECK(hvd_remove_process_set(HVD_GLOBAL_SET, &removed) == HVD_OK && !removed);
+  CHECK(hvd_remove_process_set(3, &removed) == HVD_OK && !removed);
+}
+
+static void what_is_held_over_a_shutdown_stays_readable(void) {
+  float value = 5;
+  const int64_t one = 1;
+  const hvd_request request = HVD_REQUEST_INIT;
+  const hvd_tensor tensor = tensor_of("held", &value, &one);
+  hvd_output output = {sizeof output};
+  hvd_operation* operation = NULL;
+  CHECK(hvd_submit(&request, &tensor, 1, &operation) == HVD_OK);
+  hvd_shutdown();
+  CHECK(!hvd_is_initialized() && hvd_rank() == -1);
+  CHECK(hvd_wait(operation, -1) == HVD_OK);
+  CHECK(hvd_get_output(operation, 0, &output) == HVD_OK && output.data == &value);
+  hvd_release(operation);
+  CHECK(hvd_init(NULL) == HVD_OK && hvd_size() == 1);
+  hvd_shutdown();
+  hvd_shutdown();
+}
+
+int main(void) {
+  forget_settings();
+  nothing_works_without_a_job();
+  a_failed_start_says_what_is_missing();
+  start();
+  every_collective_gives_one_rank_its_own_data();
+  factors_scale_before_and_after();
+  barrier_and_join_return();
+  a_group_calls_back_once_and_asks_for_memory_per_tensor();
+  wrong_arguments_fail_at_once();
+  later_versions_of_a_tensor_are_read_by_their_size();
+  process_sets_are_listed_and_refused();
+  what_is_held_over_a_shutdown_stays_readable();
+  return 0;
+}
