@@ -418,18 +418,15 @@ void hvd_release(hvd_operation* operation) {
 
 // Timeline ---------------------------------------------------------------------------------------
 
-hvd_code hvd_start_timeline(const char* path, int /*mark_cycles*/) {
+hvd_code hvd_start_timeline(const char* path, int mark_cycles) {
   return with_job([&](Job& job) {
-    if (job.config().timeline.empty() || path == nullptr) {
-      return fail_with(HVD_PRECONDITION,
-                       "the timeline is off; set HOROVOD_TIMELINE=DYNAMIC before hvd_init");
-    }
-    return fail_with(HVD_UNAVAILABLE, "the engine writes no timeline");
+    if (path == nullptr) return fail_with(HVD_INVALID_ARGUMENT, "the timeline needs a path");
+    return to_code(job.start_timeline(path, mark_cycles != 0));
   });
 }
 
 hvd_code hvd_stop_timeline(void) {
-  return with_job([](Job&) { return HVD_OK; });
+  return with_job([](Job& job) { return to_code(job.stop_timeline()); });
 }
 
 // For launchers ----------------------------------------------------------------------------------
