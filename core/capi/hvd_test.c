@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern char** environ;
 
@@ -322,6 +323,31 @@ static void process_sets_are_listed_and_refused(void) {
   CHECK(hvd_remove_process_set(3, &removed) == HVD_OK && !removed);
 }
 
+static void a_timeline_is_written_on_demand(void) {
+  char path[] = "/tmp/hvd_test_timeline.XXXXXX";
+  char begin = 0;
+  float value = 1;
+  const int64_t one = 1;
+  const hvd_request request = HVD_REQUEST_INIT;
+  const hvd_tensor tensor = tensor_of("traced", &value, &one);
+  hvd_operation* operation = NULL;
+  FILE* file = NULL;
+  CHECK_FAILS(hvd_start_timeline("trace.json", 0), HVD_PRECONDITION, "HOROVOD_TIMELINE=DYNAMIC");
+  hvd_shutdown();
+  setenv("HOROVOD_TIMELINE", "DYNAMIC", 1);
+  CHECK(hvd_init(NULL) == HVD_OK);
+  CHECK(close(mkstemp(path)) == 0);
+  CHECK_FAILS(hvd_start_timeline(NULL, 0), HVD_INVALID_ARGUMENT, "path");
+  CHECK(hvd_start_timeline(path, 1) == HVD_OK);
+  CHECK(hvd_submit(&request, &tensor, 1, &operation) == HVD_OK);
+  hvd_release(operation);
+  CHECK(hvd_stop_timeline() == HVD_OK);
+  file = fopen(path, "r");
+  CHECK(file != NULL && fread(&begin, 1, 1, file) == 1 && begin == '[');
+  fclose(file);
+  remove(path);
+}
+
 static void what_is_held_over_a_shutdown_stays_readable(void) {
   float value = 5;
   const int64_t one = 1;
@@ -352,6 +378,7 @@ int main(void) {
   wrong_arguments_fail_at_once();
   later_versions_of_a_tensor_are_read_by_their_size();
   process_sets_are_listed_and_refused();
+  a_timeline_is_written_on_demand();
   what_is_held_over_a_shutdown_stays_readable();
   return 0;
 }

@@ -6,13 +6,14 @@
 //   restart       <number> times init, allreduce, shutdown: nothing is left behind
 //   lost          reduces until rank <number> is lost, then goes on without it. Says "ready", then
 //                 "lost <code> <time> <text>", then "again <size>"
-//   exit          ends without a shutdown while operations are in flight
+//   exit          has an operation in flight, says "ready" and at SIGUSR1 ends without a shutdown
 //   fork          its children have no job, may start one of their own, and harm nobody
 //
 // It says "ok" at the end, or "FAILED …".
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -102,6 +103,10 @@ void lose_a_rank(int victim) {
 }
 
 void exit_without_shutdown() {
+  sigset_t go;
+  sigemptyset(&go);
+  sigaddset(&go, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &go, nullptr);
   hvd::init();
   expect_sum();
   // The futures are not destroyed, as they would wait.
@@ -109,6 +114,9 @@ void exit_without_shutdown() {
   auto* data = new std::vector<float>(5);
   futures->push_back(hvd::allreduce_async(*data, {.name = std::to_string(hvd::rank())}));
   std::thread([futures] { futures->front().wait(); }).detach();
+  say("ready");
+  int signal = 0;
+  sigwait(&go, &signal);
 }
 
 // Runs what a child does at its end; the leak sanitizer alone would take the memory of its parent's
