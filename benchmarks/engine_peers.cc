@@ -1,0 +1,259 @@
+// What a training step costs through hvd.h, beside Open MPI in the same processes, in turns.
+//
+//   mpirun -np 2 engine_peers <rounds>
+//
+// Prints one JSON object per scenario. Times are microseconds, one figure per round on the slowest
+// rank: the median of many operations for small ones, a mean for steps.
+#include <mpi.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench.h"
+#include "capi/hvd.h"
+
+namespace hvd::bench {
+namespace {
+
+void must_do(hvd_code code) {
+  if (code == HVD_OK) return;
+  fmt::print(stderr, "{}\n", hvd_error());
+  std::_Exit(1);
+}
+
+int mpi_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+int mpi_size() {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+// What an MPI program needs to become a job of ours: rank 0 runs the store.
+hvd_store* meet() {
+  char secret[HVD_SECRET_TEXT] = {};
+  int port = 0;
+  hvd_store* store = nullptr;
+  if (mpi_rank() == 0) {
+    hvd_make_secret(secret);
+    must_do(hvd_store_start(secret, "127.0.0.1", /*tls=*/0, &store));
+    port = hvd_store_port(store);
+  }
+  MPI_Bcast(secret, sizeof(secret), MPI_CHAR, 0, MPI_COMM_WORLD);
+  MPI_Bcast(&port, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  const auto set = [](const char* name, const std::string& value) {
+    ::setenv(name, value.c_str(), 1);
+  };
+  set("_HOROVOD_SECRET_KEY", secret);
+  set("HOROVOD_RENDEZVOUS", fmt::format("127.0.0.1:{}", port));
+  set("HOROVOD_RANK", std::to_string(mpi_rank()));
+  set("HOROVOD_SIZE", std::to_string(mpi_size()));
+  set("HOROVOD_TIMELINE", "DYNAMIC");
+  return store;
+}
+
+double slowest(double mine) {
+  double all = 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return all;
+}
+
+// One tensor of a step.
+struct Tensor {
+  std::string name;
+  std::vector<float> data;
+};
+
+std::vector<Tensor> make_tensors(const std::string& prefix, const std::vector<size_t>& counts) {
+  std::vector<Tensor> tensors;
+  for (const size_t count : counts) {
+    tensors.push_back({prefix + "." + std::to_string(tensors.size()), std::vector<float>(count)});
+  }
+  return tensors;
+}
+
+hvd_operation* submit(Tensor& tensor, uint32_t flags) {
+  hvd_request request = HVD_REQUEST_INIT;
+  request.op = HVD_SUM;
+  request.flags = flags;
+  const int64_t shape[] = {static_cast<int64_t>(tensor.data.size())};
+  hvd_tensor view = {sizeof(hvd_tensor)};
+  view.name = tensor.name.c_str();
+  view.input = tensor.data.data();
+  view.output = tensor.data.data();
+  view.shape = shape;
+  view.dims = 1;
+  view.dtype = HVD_FLOAT32;
+  hvd_operation* operation = nullptr;
+  must_do(hvd_submit(&request, &view, 1, &operation));
+  return operation;
+}
+
+void finish(hvd_operation* operation) {
+  must_do(hvd_wait(operation, -1));
+  hvd_release(operation);
+}
+
+void reduce(Tensor& tensor) { finish(submit(tensor, HVD_WILL_WAIT)); }
+
+// As an optimizer does it: all gradients are submitted, then waited for.
+void step(std::vector<Tensor>& tensors) {
+  std::vector<hvd_operation*> operations;
+  operations.reserve(tensors.size());
+  for (Tensor& tensor : tensors) operations.push_back(submit(tensor, 0));
+  for (hvd_operation* operation : operations) finish(operation);
+}
+
+std::string trace_file() {
+  return (std::filesystem::temp_directory_path() / fmt::format("hvd-bench-{}.json", ::getppid()))
+      .string();
+}
+
+double median_of(int calls, const std::function<void()>& call) {
+  for (int i = 0; i < 20; ++i) call();
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::vector<double> times(calls);
+  for (double& time : times) {
+    const auto start = Clock::now();
+    call();
+    time = microseconds_since(start);
+  }
+  std::nth_element(times.begin(), times.begin() + calls / 2, times.end());
+  return slowest(times[calls / 2]);
+}
+
+double mean_of(int calls, const std::function<void()>& call) {
+  for (int i = 0; i < 2; ++i) call();
+  MPI_Barrier(MPI_COMM_WORLD);
+  const auto start = Clock::now();
+  for (int i = 0; i < calls; ++i) call();
+  return slowest(microseconds_since(start) / calls);
+}
+
+void print(const std::string& scenario,
+           const std::vector<std::pair<std::string, std::vector<double>>>& columns) {
+  if (mpi_rank() != 0) return;
+  std::string text = fmt::format(R"({{"scenario": "{}", "ranks": {})", scenario, mpi_size());
+  for (const auto& [name, figures] : columns) {
+    text += fmt::format(R"(, "{}": {})", name, json_list(figures));
+  }
+  fmt::print("{}}}\n", text);
+  std::fflush(stdout);
+}
+
+void small(int rounds) {
+  auto tensors = make_tensors("small", {1});
+  std::vector<double> mpi;
+  std::vector<double> ours;
+  std::vector<double> through_keeper;
+  float value = 0;
+  for (int round = 0; round < rounds; ++round) {
+    mpi.push_back(median_of(
+        2000, [&] { MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); }));
+    ours.push_back(median_of(2000, [&] { reduce(tensors[0]); }));
+    through_keeper.push_back(median_of(500, [&] { finish(submit(tensors[0], 0)); }));
+  }
+  print("4 B", {{"openmpi", mpi}, {"ours", ours}, {"submitted without waiting", through_keeper}});
+}
+
+// Parameters of ResNet-50: 161 tensors, 102 MB.
+std::vector<size_t> resnet50() {
+  std::vector<size_t> counts = {64 * 3 * 49, 64, 64};
+  const auto convolution = [&](size_t in, size_t out, size_t kernel) {
+    counts.insert(counts.end(), {in * out * kernel, out, out});
+  };
+  size_t in = 64;
+  constexpr struct { size_t blocks, width; } kStages[] = {{3, 64}, {4, 128}, {6, 256}, {3, 512}};
+  for (const auto& stage : kStages) {
+    for (size_t block = 0; block < stage.blocks; ++block) {
+      convolution(in, stage.width, 1);
+      convolution(stage.width, stage.width, 9);
+      convolution(stage.width, 4 * stage.width, 1);
+      if (block == 0) convolution(in, 4 * stage.width, 1);
+      in = 4 * stage.width;
+    }
+  }
+  counts.insert(counts.end(), {2048 * 1000, 1000});
+  return counts;
+}
+
+void many_tensors(int rounds) {
+  auto tensors = make_tensors("many", std::vector<size_t>(1000, 256));
+  std::vector<double> plain;
+  std::vector<double> traced;
+  for (int round = 0; round < rounds; ++round) {
+    plain.push_back(mean_of(30, [&] { step(tensors); }));
+    must_do(hvd_start_timeline(trace_file().c_str(), /*mark_cycles=*/0));
+    traced.push_back(mean_of(30, [&] { step(tensors); }));
+    must_do(hvd_stop_timeline());
+  }
+  print("1000 tensors of 1 KiB", {{"ours", plain}, {"with timeline", traced}});
+}
+
+void many_layers(int rounds) {
+  auto layers = make_tensors("layers", resnet50());
+  size_t total = 0;
+  for (const Tensor& tensor : layers) total += tensor.data.size();
+  auto whole = make_tensors("whole", {total});
+  std::vector<double> plain;
+  std::vector<double> traced;
+  std::vector<double> one;
+  for (int round = 0; round < rounds; ++round) {
+    one.push_back(mean_of(4, [&] { reduce(whole[0]); }));
+    plain.push_back(mean_of(4, [&] { step(layers); }));
+    must_do(hvd_start_timeline(trace_file().c_str(), /*mark_cycles=*/0));
+    traced.push_back(mean_of(4, [&] { step(layers); }));
+    must_do(hvd_stop_timeline());
+  }
+  print("ResNet-50", {{"ours", plain}, {"one tensor", one}, {"with timeline", traced}});
+}
+
+// Share of one core that an engine uses with nothing to do, in percent.
+void idle(int /*rounds*/) {
+  const auto used = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto us = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) * 1e6 + t.tv_usec;
+    };
+    return us(usage.ru_utime) + us(usage.ru_stime);
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const double before = used();
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  const double share = (used() - before) / 3e6 * 100;
+  print("idle", {{"percent", {slowest(share)}}});
+}
+
+}  // namespace
+}  // namespace hvd::bench
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 5;
+  hvd_store* store = hvd::bench::meet();
+  // A job for each: no training script has the tensors of all of them.
+  for (const auto scenario :
+       {hvd::bench::small, hvd::bench::many_tensors, hvd::bench::many_layers, hvd::bench::idle}) {
+    hvd::bench::must_do(hvd_init(nullptr));
+    scenario(rounds);
+    MPI_Barrier(MPI_COMM_WORLD);
+    hvd_shutdown();
+  }
+  hvd_store_stop(store);
+  std::error_code ignored;
+  if (hvd::bench::mpi_rank() == 0) std::filesystem::remove(hvd::bench::trace_file(), ignored);
+  MPI_Finalize();
+  return 0;
+}
