@@ -7,22 +7,14 @@
 namespace hvd {
 namespace {
 
-// Header and message go into the ring by one write, so that its reader finds all or nothing.
+// Header and message go into the ring by one write, and a short message into one cell.
 constexpr size_t kOneWrite = 256;
 constexpr size_t kMostKept = 64 << 10;
-
-constexpr size_t kWholeRing = sizeof(ControlRingHeader) + pipe_bytes(ControlMemory::kRingBytes);
-
-ControlRingHeader& header_of(Bytes ring) {
-  return *reinterpret_cast<ControlRingHeader*>(ring.data());
-}
-
-Bytes pipe_of(Bytes ring) { return ring.subspan(sizeof(ControlRingHeader)); }
 
 }  // namespace
 
 size_t ControlMemory::bytes_needed(int ranks) {
-  return static_cast<size_t>(ranks) * (sizeof(ControlSeat) + 2 * kWholeRing);
+  return static_cast<size_t>(ranks) * (sizeof(ControlSeat) + 2 * sizeof(ControlRing));
 }
 
 ControlMemory::ControlMemory(Bytes memory, int ranks) : memory_(memory), ranks_(ranks) {
@@ -34,9 +26,9 @@ ControlSeat& ControlMemory::seat(int rank) const {
   return reinterpret_cast<ControlSeat*>(memory_.data())[rank];
 }
 
-Bytes ControlMemory::ring(size_t index) const {
-  return memory_.subspan(static_cast<size_t>(ranks_) * sizeof(ControlSeat) + index * kWholeRing,
-                         kWholeRing);
+ControlRing& ControlMemory::ring(size_t index) const {
+  std::byte* rings = memory_.data() + static_cast<size_t>(ranks_) * sizeof(ControlSeat);
+  return reinterpret_cast<ControlRing*>(rings)[index];
 }
 
 std::unique_ptr<RingEdge> RingEdge::to_parent(const ControlMemory& memory, int rank, int parent) {
@@ -49,16 +41,11 @@ std::unique_ptr<RingEdge> RingEdge::to_child(const ControlMemory& memory, int ra
                                     memory.seat(rank), memory.seat(child));
 }
 
-RingEdge::RingEdge(Bytes in, Bytes out, ControlSeat& own, ControlSeat& peer)
-    : own_(own),
-      peer_(peer),
-      in_header_(header_of(in)),
-      out_header_(header_of(out)),
-      in_(pipe_of(in), ControlMemory::kRingBytes),
-      out_(pipe_of(out), ControlMemory::kRingBytes) {
+RingEdge::RingEdge(ControlRing& in, ControlRing& out, ControlSeat& own, ControlSeat& peer)
+    : own_(own), peer_(peer), in_ring_(in), out_ring_(out), in_(in.cells), out_(out.cells) {
   // No page fault on the way of a message.
-  Segment::populate(in);
-  Segment::populate(out);
+  Segment::populate(Bytes(reinterpret_cast<std::byte*>(&in), sizeof(in)));
+  Segment::populate(Bytes(reinterpret_cast<std::byte*>(&out), sizeof(out)));
 }
 
 RingEdge::~RingEdge() {
@@ -79,7 +66,7 @@ Status RingEdge::send(ConstBytes message, Urgency urgency) {
   if (!message.empty()) std::memcpy(frame.data() + kMessageHeader, message.data(), message.size());
   size_t written = 0;
   if (drained()) {
-    HVD_TRY_ASSIGN(written, out_.write_some(Bytes(frame).first(whole)));
+    written = out_.write_some(Bytes(frame).first(whole));
     if (written == whole) {
       peer_.bell.ring(urgency);
       return Status::ok();
@@ -104,10 +91,10 @@ Status RingEdge::flush() {
   // it could know of that.
   for (int attempt = 0; attempt < 2 && !drained(); ++attempt) {
     if (attempt > 0) {
-      out_header_.writer_waits.store(1, std::memory_order_seq_cst);
+      out_ring_.writer_waits.store(1, std::memory_order_seq_cst);
       std::atomic_thread_fence(std::memory_order_seq_cst);
     }
-    HVD_TRY_ASSIGN(const size_t written, out_.write_some(ConstBytes(queue_).subspan(queue_start_)));
+    const size_t written = out_.write_some(ConstBytes(queue_).subspan(queue_start_));
     queue_start_ += written;
     if (written > 0) peer_.bell.ring(queue_urgency_);
   }
@@ -123,19 +110,19 @@ Result<int> RingEdge::receive(Take take) {
   if (!drained()) HVD_TRY(flush());
   int count = 0;
   bool made_room = false;
-  // Twice: what lies before the end of the ring, and what lies at its beginning.
-  for (int part = 0; part < 2; ++part) {
-    HVD_TRY_ASSIGN(const ConstBytes piece, in_.peek());
+  // At most once round, so that a writer who keeps up does not keep us here.
+  for (size_t cells = 0; cells < CellRing::kCells; ++cells) {
+    const ConstBytes piece = in_.peek();
     if (piece.empty()) break;
     HVD_TRY_ASSIGN(const int found, cutter_.feed(piece, take));
-    in_.release(piece.size());
+    in_.release();
     count += found;
     made_room = true;
   }
   if (!made_room) return count;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (in_header_.writer_waits.load(std::memory_order_relaxed) != 0) {
-    in_header_.writer_waits.store(0, std::memory_order_relaxed);
+  if (in_ring_.writer_waits.load(std::memory_order_relaxed) != 0) {
+    in_ring_.writer_waits.store(0, std::memory_order_relaxed);
     // Urgent, because even an idle engine has to get rid of what it has sent.
     peer_.bell.ring(Urgency::kUrgent);
   }
@@ -144,8 +131,7 @@ Result<int> RingEdge::receive(Take take) {
 
 bool RingEdge::closed() {
   if (peer_.closed.load(std::memory_order_acquire) == 0) return false;
-  const auto left = in_.peek();  // after the look at `closed`, which was the last thing it did
-  return left.is_ok() && left->empty();
+  return in_.peek().empty();  // after the look at `closed`, which was the last thing it did
 }
 
 }  // namespace hvd

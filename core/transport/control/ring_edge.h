@@ -10,9 +10,9 @@
 #include "base/bytes.h"
 #include "base/fork_mark.h"
 #include "net/codec.h"
+#include "transport/control/cell_ring.h"
 #include "transport/control/edge.h"
 #include "transport/control/messages.h"
-#include "transport/shm/pipe.h"
 
 namespace hvd {
 
@@ -23,28 +23,26 @@ struct ControlSeat {
   alignas(64) std::atomic<uint32_t> closed;
 };
 
-// In shared memory, zero at first, followed by a pipe.
-struct alignas(64) ControlRingHeader {
-  std::atomic<uint32_t> writer_waits;  // for room, and wants its bell rung
+// In shared memory, zero at first.
+struct ControlRing {
+  alignas(64) std::atomic<uint32_t> writer_waits;  // for room, and wants its bell rung
+  CellRing cells;
 };
 
 // Finds seats and rings in the memory of `ranks` ranks. Which ranks are neighbours does not matter:
 // each has at most one parent, so that its two rings are named by it alone.
 class ControlMemory {
  public:
-  // Small: control messages have some 20 bytes, and a ring that stays in the first cache is quick.
-  static constexpr size_t kRingBytes = 16 << 10;
-
   static size_t bytes_needed(int ranks);
   // `memory` is 64-byte aligned and zero at first.
   ControlMemory(Bytes memory, int ranks);
 
   ControlSeat& seat(int rank) const;
-  Bytes ring_up(int child) const { return ring(2 * static_cast<size_t>(child)); }
-  Bytes ring_down(int child) const { return ring(2 * static_cast<size_t>(child) + 1); }
+  ControlRing& ring_up(int child) const { return ring(2 * static_cast<size_t>(child)); }
+  ControlRing& ring_down(int child) const { return ring(2 * static_cast<size_t>(child) + 1); }
 
  private:
-  Bytes ring(size_t index) const;
+  ControlRing& ring(size_t index) const;
   const Bytes memory_;
   const int ranks_;
 };
@@ -53,7 +51,7 @@ class RingEdge final : public ControlEdge {
  public:
   static std::unique_ptr<RingEdge> to_parent(const ControlMemory& memory, int rank, int parent);
   static std::unique_ptr<RingEdge> to_child(const ControlMemory& memory, int rank, int child);
-  RingEdge(Bytes in, Bytes out, ControlSeat& own, ControlSeat& peer);
+  RingEdge(ControlRing& in, ControlRing& out, ControlSeat& own, ControlSeat& peer);
   ~RingEdge() override;
 
   Status send(ConstBytes message, Urgency urgency) override;
@@ -68,10 +66,10 @@ class RingEdge final : public ControlEdge {
   const ForkMark mark_;
   ControlSeat& own_;
   ControlSeat& peer_;
-  ControlRingHeader& in_header_;
-  ControlRingHeader& out_header_;
-  PipeIn in_;
-  PipeOut out_;
+  ControlRing& in_ring_;
+  ControlRing& out_ring_;
+  CellReader in_;
+  CellWriter out_;
   MessageCutter cutter_;
   ByteBuffer queue_;
   size_t queue_start_ = 0;
