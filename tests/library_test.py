@@ -8,8 +8,9 @@ import sys
 import native
 
 CLASSIC = """
-    init init_multi_comm shutdown is_initialized rank size local_rank local_size cross_rank cross_size
-    is_homogeneous mpi_threads_supported mpi_enabled mpi_built gloo_enabled gloo_built nccl_built
+    init init_multi_comm shutdown is_initialized
+    rank size local_rank local_size cross_rank cross_size is_homogeneous
+    mpi_threads_supported mpi_enabled mpi_built gloo_enabled gloo_built nccl_built
     ddl_built ccl_built cuda_built rocm_built reduce_op_average reduce_op_sum reduce_op_adasum
     reduce_op_min reduce_op_max reduce_op_product start_timeline stop_timeline add_process_set
     remove_process_set process_set_rank process_set_size process_set_ranks process_set_ids

@@ -129,5 +129,11 @@ TEST(Job, GoesOnWithoutARankThatDied) {
   lose(SIGKILL, 4, 0, Placement::kTwoHosts, "");
 }
 
+TEST(Job, GoesOnWithoutARankThatFroze) {
+  const Settings soon = {{"HOROVOD_HEARTBEAT_TIMEOUT_SECONDS", "1"}};
+  EXPECT_LT(lose(SIGSTOP, 3, 2, Placement::kOneHost, "frozen or unreachable", soon), 5s);
+  EXPECT_LT(lose(SIGSTOP, 3, 0, Placement::kManyHosts, "frozen or unreachable", soon), 5s);
+}
+
 }  // namespace
 }  // namespace scenario
