@@ -13,6 +13,7 @@
 #include "net/store.h"
 #include "transport/fabric.h"
 #include "transport/inproc/inproc.h"
+#include "transport/testing/lending.h"
 
 namespace hvd::testing {
 namespace {
@@ -33,6 +34,18 @@ World inproc_world(const std::vector<int>& host_of) {
   World world;
   world.connect = [hub](int rank) { return hub->transport(rank); };
   world.control = [hub](int rank, Transport&) { return hub->control(rank); };
+  return world;
+}
+
+// The same, and no rank may change what it has sent too early.
+World lending_world(const std::vector<int>& host_of) {
+  World world = inproc_world(host_of);
+  auto ledger = std::make_shared<LendingLedger>(static_cast<int>(host_of.size()));
+  world.connect = [connect = world.connect,
+                   ledger](int rank) -> Result<std::unique_ptr<Transport>> {
+    HVD_TRY_ASSIGN(std::unique_ptr<Transport> inner, connect(rank));
+    return std::unique_ptr<Transport>(std::make_unique<LendingTransport>(std::move(inner), ledger));
+  };
   return world;
 }
 
@@ -103,7 +116,7 @@ struct Kind {
 };
 constexpr Kind kKinds[] = {
     {TransportKind::kInproc, "Inproc", own_hosts, false, inproc_world},
-    {TransportKind::kInprocHosts, "InprocHosts", uneven_hosts, false, inproc_world},
+    {TransportKind::kInprocHosts, "InprocHosts", uneven_hosts, false, lending_world},
     {TransportKind::kTcp, "Tcp", own_hosts, true, fabric_world},
     {TransportKind::kShm, "Shm", one_host, true, fabric_world},
     {TransportKind::kMesh, "Mesh", uneven_hosts, true, fabric_world},

@@ -17,7 +17,8 @@ namespace hvd::testing {
 
 enum class TransportKind {
   kInproc,       // every rank on a host of its own
-  kInprocHosts,  // the same, but told that ranks share two or three hosts, unevenly
+  kInprocHosts,  // the same, but told that ranks share two or three hosts, unevenly; fails who
+                 // changes memory too early that was sent
   kTcp,          // every rank on a host of its own, over TCP on loopback
   kShm,          // all ranks on one host, through shared memory
   kMesh,         // ranks on two or three hosts, unevenly: shared memory and TCP
