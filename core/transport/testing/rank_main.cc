@@ -1,10 +1,9 @@
 // One rank of a job as a process of its own, for tests of what only processes and hosts can show.
 //
-//   hvd_rank <task> <rank> <size> <host name> <interface> <store host:port>
+//   hvd_rank <task> <rank> …       as rank_place.h says
 //   hvd_rank store <ip:port>       serves as the store until its standard input ends
 //
-// The secret comes in the environment variable HVD_RANK_SECRET, a heartbeat timeout, if it shall
-// not be the usual one, in HVD_RANK_HEARTBEAT_MS. It writes one line per event to
+// It writes one line per event to
 // standard output; times are of the monotonic clock, in microseconds, and comparable on a machine.
 //
 //   exchange   sends 4 KiB along the powers of two and checks it:  ok <time>
@@ -44,6 +43,7 @@
 #include "net/store.h"
 #include "transport/fabric.h"
 #include "transport/shm/arena.h"
+#include "transport/testing/rank_place.h"
 
 namespace hvd {
 namespace {
@@ -195,14 +195,8 @@ Status exchange_after_child(Transport& net) {
   while (true) ::pause();
 }
 
-Result<Secret> job_secret() {
-  const char* encoded = std::getenv("HVD_RANK_SECRET");
-  if (encoded == nullptr) return invalid_argument("HVD_RANK_SECRET is not set");
-  return Secret::from_base64(encoded);
-}
-
 Status serve_store(const std::string& where) {
-  HVD_TRY_ASSIGN(const Secret secret, job_secret());
+  HVD_TRY_ASSIGN(const Secret secret, testing::job_secret());
   StoreServerOptions options;
   HVD_TRY_ASSIGN(options.bind, Endpoint::parse(where));
   HVD_TRY_ASSIGN(const auto store, StoreServer::start(secret, options));
@@ -215,16 +209,8 @@ Status serve_store(const std::string& where) {
 
 Status run_rank(const std::vector<std::string>& args) {
   const Deadline deadline = limit();
-  FabricOptions options;
-  options.rank = std::stoi(args[2]);
-  options.size = std::stoi(args[3]);
-  options.host_name = args[4];
-  options.interfaces = {args[5]};
-  if (const char* text = std::getenv("HVD_RANK_HEARTBEAT_MS"); text != nullptr) {
-    options.heartbeat_timeout = std::chrono::milliseconds(std::stoi(text));
-  }
-  HVD_TRY_ASSIGN(const Secret secret, job_secret());
-  HVD_TRY_ASSIGN(const auto store, StoreClient::connect(args[6], secret, /*tls=*/false, deadline));
+  HVD_TRY_ASSIGN(const auto place, testing::RankPlace::take(args, deadline));
+  const auto& [options, secret, store] = place;
   if (args[1] == "absent") {
     HVD_TRY(store->enter_group(options.round, options.rank));
     stay();

@@ -17,17 +17,18 @@ namespace hvd::testing {
 Result<RankProcess> RankProcess::start(const std::string& task, int rank, int size,
                                        const std::string& host, const Secret& secret,
                                        const StoreServer& store) {
+  return start_program(HVD_RANK_PROGRAM, task, rank, size, host, secret, store);
+}
+
+Result<RankProcess> RankProcess::start_program(const std::string& program, const std::string& task,
+                                               int rank, int size, const std::string& host,
+                                               const Secret& secret, const StoreServer& store) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return io_error("make a pipe", errno);
   Fd output(ends[0]);
   const Fd input(ends[1]);
-  std::vector<std::string> words{HVD_RANK_PROGRAM,
-                                 task,
-                                 std::to_string(rank),
-                                 std::to_string(size),
-                                 host,
-                                 "lo",
-                                 store.endpoint().to_string()};
+  std::vector<std::string> words{program, task, std::to_string(rank),        std::to_string(size),
+                                 host,    "lo", store.endpoint().to_string()};
   std::vector<std::string> settings{"HVD_RANK_SECRET=" + secret.to_base64()};
   for (char** setting = environ; *setting != nullptr; ++setting) settings.emplace_back(*setting);
   std::vector<char*> argv;
@@ -40,10 +41,9 @@ Result<RankProcess> RankProcess::start(const std::string& task, int rank, int si
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, input.get(), STDOUT_FILENO);
   pid_t pid = 0;
-  const int error =
-      posix_spawn(&pid, HVD_RANK_PROGRAM, &actions, nullptr, argv.data(), envp.data());
+  const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return io_error(std::string("start ") + HVD_RANK_PROGRAM, error);
+  if (error != 0) return io_error("start " + program, error);
   return RankProcess(pid, std::move(output));
 }
 

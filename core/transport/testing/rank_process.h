@@ -1,4 +1,4 @@
-// Ranks as processes, each running testing/rank_main.cc, for tests that kill them.
+// Ranks as processes, for tests of what threads cannot show.
 #pragma once
 
 #include <string>
@@ -14,9 +14,14 @@ namespace hvd::testing {
 
 class RankProcess {
  public:
+  // Runs testing/rank_main.cc.
   static Result<RankProcess> start(const std::string& task, int rank, int size,
                                    const std::string& host, const Secret& secret,
                                    const StoreServer& store);
+  // Runs a program that takes its place by rank_place.h.
+  static Result<RankProcess> start_program(const std::string& program, const std::string& task,
+                                           int rank, int size, const std::string& host,
+                                           const Secret& secret, const StoreServer& store);
   RankProcess(RankProcess&& other) noexcept;
   RankProcess& operator=(RankProcess&&) = delete;
   // Kills it if it still runs.
