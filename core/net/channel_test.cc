@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <thread>
+#include <utility>
 
 #include "net/negotiation.h"
 #include "net/socket.h"
@@ -22,6 +23,15 @@ struct Variant {
   bool tls;
 };
 
+// The end that has connected and the one that was accepted.
+Result<std::pair<Fd, Fd>> connect_through(const Fd& listener) {
+  HVD_TRY_ASSIGN(const Endpoint where, local_endpoint(listener));
+  HVD_TRY_ASSIGN(Fd near, connect_to(where, soon()));
+  HVD_TRY(wait_for(listener.get(), POLLIN, soon()));
+  HVD_TRY_ASSIGN(Fd far, accept_from(listener));
+  return std::pair(std::move(near), std::move(far));
+}
+
 // Two ends of one authenticated connection in this process.
 class Connected : public ::testing::TestWithParam<Variant> {
  protected:
@@ -31,14 +41,11 @@ class Connected : public ::testing::TestWithParam<Variant> {
       GTEST_SKIP() << "no IPv6 on this machine: " << listener.status().message();
     }
     ASSERT_OK(listener);
-    auto near = connect_to(*local_endpoint(*listener), soon());
-    ASSERT_OK(near);
-    ASSERT_OK(wait_for(listener->get(), POLLIN, soon()));
-    auto far = accept_from(*listener);
-    ASSERT_OK(far);
+    auto ends = connect_through(*listener);
+    ASSERT_OK(ends);
     const Secret secret = Secret::generate();
-    Negotiation client = Negotiation::as_client(std::move(*near), secret, GetParam().tls);
-    Negotiation server = Negotiation::as_server(std::move(*far), secret, GetParam().tls);
+    Negotiation client = Negotiation::as_client(std::move(ends->first), secret, GetParam().tls);
+    Negotiation server = Negotiation::as_server(std::move(ends->second), secret, GetParam().tls);
     uint32_t client_waits = kReadable;
     uint32_t server_waits = kReadable;
     const Deadline deadline = soon();
@@ -164,14 +171,11 @@ TEST_P(Connected, PeerThatDiesInTheMiddleOfAMessageIsLost) {
 TEST(Tls, PeerWithAnotherKeyIsRefused) {
   const auto listener = listen_on(Endpoint::loopback());
   ASSERT_OK(listener);
-  auto near = connect_to(*local_endpoint(*listener), soon());
-  ASSERT_OK(near);
-  ASSERT_OK(wait_for(listener->get(), POLLIN, soon()));
-  auto far = accept_from(*listener);
-  ASSERT_OK(far);
+  auto ends = connect_through(*listener);
+  ASSERT_OK(ends);
   using Role = TlsStream::Role;
-  const auto client = TlsStream::create(std::move(*near), Role::kClient, Secret::generate());
-  const auto server = TlsStream::create(std::move(*far), Role::kServer, Secret::generate());
+  const auto client = TlsStream::create(std::move(ends->first), Role::kClient, Secret::generate());
+  const auto server = TlsStream::create(std::move(ends->second), Role::kServer, Secret::generate());
   Result<uint32_t> outcome = kReadable;
   const Deadline deadline = soon();
   while (outcome.is_ok() && *outcome != 0 && !deadline.expired()) {

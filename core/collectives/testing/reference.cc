@@ -175,6 +175,18 @@ T divide_one(T value, uint64_t divisor) {
   }
 }
 
+// data[i] = f(data[i])
+template <class F>
+Values each(DType dtype, Values data, F&& f) {
+  with_type(dtype, [&](auto type) {
+    using Type = decltype(type);
+    for (size_t i = 0; i < data.size() / size_of(dtype); ++i) {
+      put<Type>(data, i, f(wide_at<Type>(data, i)));
+    }
+  });
+  return data;
+}
+
 double epsilon(DType dtype) {
   switch (dtype) {
     case DType::kFloat16: return 0x1p-10;
@@ -258,23 +270,11 @@ Values reference_combine(kernels::Combine combine, DType dtype, std::span<const 
 }
 
 Values reference_scale(DType dtype, Values data, double factor) {
-  with_type(dtype, [&](auto type) {
-    using Type = decltype(type);
-    for (size_t i = 0; i < data.size() / size_of(dtype); ++i) {
-      put<Type>(data, i, scale_one(wide_at<Type>(data, i), factor));
-    }
-  });
-  return data;
+  return each(dtype, std::move(data), [&](auto value) { return scale_one(value, factor); });
 }
 
 Values reference_divide(DType dtype, Values data, uint64_t divisor) {
-  with_type(dtype, [&](auto type) {
-    using Type = decltype(type);
-    for (size_t i = 0; i < data.size() / size_of(dtype); ++i) {
-      put<Type>(data, i, divide_one(wide_at<Type>(data, i), divisor));
-    }
-  });
-  return data;
+  return each(dtype, std::move(data), [&](auto value) { return divide_one(value, divisor); });
 }
 
 Values reference_reduce(ReduceOp op, DType dtype, std::span<const Values> in, double prescale,
