@@ -3,8 +3,8 @@
 //   hvd_rank <task> <rank> …       as rank_place.h says
 //   hvd_rank store <ip:port>       serves as the store until its standard input ends
 //
-// It writes one line per event to
-// standard output; times are of the monotonic clock, in microseconds, and comparable on a machine.
+// It writes one line per event to standard output; times are of the monotonic clock, in
+// microseconds, and comparable on a machine.
 //
 //   exchange   sends 4 KiB along the powers of two and checks it:  ok <time>
 //   stream     sends 64 MiB round the ring and checks them:        ok <microseconds it took>
