@@ -224,8 +224,9 @@ hvd::Operation::Done to_done(const hvd_request& request) {
 // Submission -------------------------------------------------------------------------------------
 
 // The caller's pointer is set before anybody can call `done`.
-Status submit(const std::shared_ptr<Job>& job, int set, std::shared_ptr<hvd_operation> operation,
-              hvd::Follow follow, hvd_operation** handle) {
+Status submit(const std::shared_ptr<Job>& job, int set,
+              const std::shared_ptr<hvd_operation>& operation, hvd::Follow follow,
+              hvd_operation** handle) {
   HVD_TRY_ASSIGN(const std::shared_ptr<Engine> engine, job->engine(set));
   operation->job = job;
   operation->engine = engine;
@@ -233,7 +234,7 @@ Status submit(const std::shared_ptr<Job>& job, int set, std::shared_ptr<hvd_oper
     operation->self = operation;
     *handle = operation.get();
   }
-  const Status submitted = engine->submit(operation, follow);
+  Status submitted = engine->submit(operation, follow);
   if (!submitted.is_ok() && handle != nullptr) {
     *handle = nullptr;
     operation->self.reset();
@@ -357,8 +358,8 @@ hvd_code hvd_join(hvd_operation** operation) {
   return guarded([&] {
     const std::shared_ptr<Job> job = hvd::Process::current().job();
     if (job == nullptr) return no_job();
-    auto join = std::make_shared<hvd_operation>(std::vector<hvd::TensorTask>{});
-    return to_code(submit(job, Job::kGlobalSet, std::move(join), hvd::Follow::kNothing, operation));
+    const auto join = std::make_shared<hvd_operation>(std::vector<hvd::TensorTask>{});
+    return to_code(submit(job, Job::kGlobalSet, join, hvd::Follow::kNothing, operation));
   });
 }
 
@@ -450,8 +451,9 @@ hvd_code hvd_store_start(const char* secret, const char* bind, int tls, hvd_stor
       options.bind = *endpoint;
     }
     auto server = hvd::StoreServer::start(*key, options);
-    if (server.is_ok()) *store = new hvd_store{std::move(server).value()};
-    return to_code(server.status());
+    if (!server.is_ok()) return to_code(server.status());
+    *store = new hvd_store{std::move(server).value()};
+    return HVD_OK;
   });
 }
 

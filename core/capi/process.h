@@ -36,7 +36,8 @@ class Process {
   void leave() HVD_REQUIRES(changing_) HVD_EXCLUDES(mutex_);
 
   const ForkMark mark_;
-  const Process* const inherited_;  // of the parent, so that it counts as reachable
+  // The parent's, so that what it holds counts as reachable.
+  [[maybe_unused]] const Process* const inherited_;
 
   Mutex changing_;  // held while a job starts or ends
   // Attempts to start a job, by rendezvous: its ranks find each other under that number.

@@ -127,7 +127,8 @@ void rows_are_exchanged() {
   std::vector<int> expected;
   for (int from = 0; from < n; ++from) {
     expected_splits.push_back(from + hvd::rank());
-    expected.insert(expected.end(), size_t(from + hvd::rank()), 100 * from + hvd::rank());
+    expected.insert(expected.end(), static_cast<size_t>(expected_splits.back()),
+                    100 * from + hvd::rank());
   }
   EXPECT(got.received_splits == expected_splits);
   EXPECT(got.values == expected);

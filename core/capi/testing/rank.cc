@@ -47,7 +47,10 @@ Rank::Rank(const std::vector<std::string>& arguments, const Settings& settings)
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (std::strstr(*entry, "HOROVOD_") == nullptr) environment.emplace_back(*entry);
   }
-  for (const auto& [name, value] : settings) environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : settings) {
+    environment.push_back(name);
+    environment.back().append("=").append(value);
+  }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
