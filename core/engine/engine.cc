@@ -254,10 +254,12 @@ void Engine::wait_for_runner(Done done, Deadline deadline) {
   MutexLock lock(waiting_);
   waiters_.fetch_add(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!done() && !running_.try_lock()) {
-    (void)changed_.wait(waiting_, earlier(deadline, Deadline::after(kLookForDeath)));
-  } else if (!done()) {
-    running_.unlock();
+  if (!done()) {
+    if (running_.try_lock()) {
+      running_.unlock();
+    } else {
+      (void)changed_.wait(waiting_, earlier(deadline, Deadline::after(kLookForDeath)));
+    }
   }
   waiters_.fetch_sub(1);
 }
