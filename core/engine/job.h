@@ -94,7 +94,8 @@ class Job {
                                               int set);
   EngineOptions engine_options(const std::vector<int>& ranks, int set) const;
   Status agree(RequestType type, std::string name, const std::vector<int>& what);
-  Result<int> register_set(std::vector<int> ranks) HVD_EXCLUDES(mutex_);
+  Result<int> register_set(std::vector<int> ranks) HVD_REQUIRES(changing_sets_)
+      HVD_EXCLUDES(mutex_);
   Status check_ranks(std::vector<int>& ranks) const HVD_EXCLUDES(mutex_);
 
   // Constant once started. The order matters: engines end before all that they use.
