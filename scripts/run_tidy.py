@@ -71,7 +71,8 @@ def main() -> int:
     work = {}
     for entry in json.loads((options.build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["file"])
-        if not source.name.endswith(("_test.cc", "_bench.cc")) and "testing" not in source.parts:
+        is_test = source.stem.endswith(("_test", "_bench")) or "testing" in source.parts
+        if not is_test:
             stamp = clean / fingerprint(source, entry["command"])
             if not stamp.exists():
                 work[source] = stamp

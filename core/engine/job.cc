@@ -69,8 +69,9 @@ Job::~Job() {
     (void)store_.release();
     (void)fabric_.release();
     MutexLock lock(mutex_);
-    for (auto& [id, set] : sets_) new std::shared_ptr<Engine>(std::move(set.engine));
-    new std::shared_ptr<Engine>(std::move(world_));
+    for (auto& [id, set] : sets_)
+      (void)new (std::nothrow) std::shared_ptr<Engine>(std::move(set.engine));
+    (void)new (std::nothrow) std::shared_ptr<Engine>(std::move(world_));
     return;
   }
   if (fabric_ != nullptr) fabric_->leave();
