@@ -109,6 +109,23 @@ TEST_F(StoreTableTest, ClientThatLeavesOrAsksSomethingElseWaitsNoLonger) {
   EXPECT_EQ(answers_.size(), 1u);  // nobody was waiting any more
 }
 
+TEST_F(StoreTableTest, ARankThatLeavesEndsTheWaitsForWhatItWasToSetAndNoOthers) {
+  const std::vector<std::string> keys{"a", "b"};
+  for (const int rank : {0, 1, 2}) ASSERT_OK(ask(rank, StoreOp::kEnter, "job", int32_t{rank}));
+  ASSERT_OK(ask(9, StoreOp::kSet, "b", "1"));
+  ASSERT_OK(ask(0, StoreOp::kWaitFor, keys, std::vector<int32_t>{2, 1}));
+  ASSERT_OK(ask(1, StoreOp::kWaitFor, keys, std::vector<int32_t>{0, 2}));  // has set that one
+  answers_.clear();
+  ASSERT_OK(ask(2, StoreOp::kLeave));
+  ASSERT_EQ(answers_.size(), 2u);  // that, and rank 0
+  EXPECT_EQ(answers_[0].client, 0u);
+  EXPECT_EQ(answers_[0].code, StatusCode::kPeerLost);
+  int32_t rank = -1;
+  EXPECT_OK(Decoder(answers_[0].result).get(rank));
+  EXPECT_EQ(rank, 2);
+  EXPECT_EQ(table_.waiters(), 1u);
+}
+
 TEST_F(StoreTableTest, ALostRankEndsTheWaitsOfItsGroupAndOfNobodyElse) {
   const std::vector<std::string> keys{"a", "b"};
   for (const int rank : {0, 1, 2, 3}) ASSERT_OK(ask(rank, StoreOp::kEnter, "job", int32_t{rank}));
