@@ -61,6 +61,7 @@ class LendingTransport final : public Transport {
   };
 
   size_t stream(int from, int to) const { return static_cast<size_t>(from) * size() + to; }
+  void watch(int to, ConstBytes lent);
   Status check_loans() const;
   // Bytes have come: ends the loans that the news of them proves to be over.
   void note_received(int from, size_t bytes);
