@@ -404,8 +404,8 @@ hvd_code hvd_get_output(const hvd_operation* operation, int32_t index, hvd_outpu
     }
     const hvd::TensorTask& task = operation->tasks[static_cast<size_t>(index)];
     output->data = task.out;
-    output->shape = task.output_shape.data();
-    output->dims = static_cast<int32_t>(task.output_shape.size());
+    output->shape = task.shape_of_output().data();
+    output->dims = static_cast<int32_t>(task.shape_of_output().size());
     output->received_splits = task.received_splits.data();
     output->split_count = static_cast<int32_t>(task.received_splits.size());
     return HVD_OK;

@@ -94,7 +94,7 @@ TEST_P(EngineTest, CarriesOutEveryCollective) {
     std::vector<int32_t> gathered;
     for (int r = 0; r < size; ++r) gathered.insert(gathered.end(), 2 * (r + 1), r);
     EXPECT_EQ(Member::output<int32_t>(**gather), gathered);
-    EXPECT_EQ((*gather)->tasks[0].output_shape, (Shape{size * (size + 1) / 2, 2}));
+    EXPECT_EQ((*gather)->tasks[0].shape_of_output(), (Shape{size * (size + 1) / 2, 2}));
 
     std::vector<float> sent = ramp(rank, 5);
     std::vector<float> got(5, -1);

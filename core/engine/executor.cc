@@ -73,10 +73,16 @@ Deadline Executor::deadline_for(size_t bytes) const {
 }
 
 Bytes Executor::output_of(TensorTask& task, Shape shape) {
-  const size_t bytes = static_cast<size_t>(elements_of(shape)) * size_of(task.request.dtype);
   task.output_shape = std::move(shape);
+  task.has_own_shape = true;
+  return output_of(task);
+}
+
+Bytes Executor::output_of(TensorTask& task) {
+  const Shape& shape = task.shape_of_output();
+  const size_t bytes = static_cast<size_t>(elements_of(shape)) * size_of(task.request.dtype);
   if (task.out == nullptr && task.operation->allocate) {
-    task.out = task.operation->allocate(task.index, task.output_shape);
+    task.out = task.operation->allocate(task.index, shape);
   } else if (task.out == nullptr) {
     task.own_output.reset(new (std::nothrow) std::byte[std::max<size_t>(bytes, 1)]);
     task.out = task.own_output.get();
@@ -111,7 +117,7 @@ Status Executor::allreduce(std::span<const Item> batch) {
       pieces_.push_back({identity.data(), identity.data(), bytes});
       identity = identity.subspan(bytes);
     } else {
-      const Bytes out = output_of(*item.task, item.task->request.shape);
+      const Bytes out = output_of(*item.task);
       pieces_.push_back({item.task->in, out.data(), bytes});
     }
   }
@@ -143,7 +149,7 @@ Status Executor::adasum(std::span<const Item> batch) {
   for (const Item& item : batch) {
     const size_t bytes = item.response->request.bytes();
     if (item.task != nullptr) {
-      copy_bytes(output_of(*item.task, item.task->request.shape).data(), data.data(), bytes);
+      copy_bytes(output_of(*item.task).data(), data.data(), bytes);
     }
     data = data.subspan(bytes);
   }
@@ -250,7 +256,7 @@ Status Executor::broadcast(const Item& item) {
   const auto& ranks = options_.job_ranks;
   const auto root =
       static_cast<int>(std::find(ranks.begin(), ranks.end(), task.request.root) - ranks.begin());
-  const Bytes data = output_of(task, task.request.shape);
+  const Bytes data = output_of(task);
   if (root == net_.rank() && data.data() != task.in) {
     copy_bytes(data.data(), task.in, data.size());
   }

@@ -58,6 +58,8 @@ class Executor {
   // Memory for an output of `shape`: the caller's, or a substitute, and a note to the operation,
   // when the caller has none; other ranks take part in the collective whatever happens here.
   Bytes output_of(TensorTask& task, Shape shape);
+  // The same in the shape of the input.
+  Bytes output_of(TensorTask& task);
   // Memory that holds a value which changes no result.
   ConstBytes identity_of(const Request& request);
   Deadline deadline_for(size_t bytes) const;

@@ -29,6 +29,7 @@ struct PendingTensor {
   bool complete = false;   // everybody here has it, and it has been put among complete_
   bool announced = false;  // and the parent has been told
   uint32_t group = 0;
+  void* mark = nullptr;
   ResponseCache::Entry* cached = nullptr;      // whose number all arrivals so far have used
   std::unique_ptr<Negotiator::Merged> merged;  // once one of them has not
 };
@@ -88,13 +89,16 @@ Negotiator::~Negotiator() = default;
 
 // Arrivals ---------------------------------------------------------------------------------------
 
-void Negotiator::submit(const Request& request, uint32_t group) {
+void Negotiator::submit(const Request& request, uint32_t group, void* mark) {
   ResponseCache::Entry* cached = cache_.find(request.name);
   if (cached != nullptr && ResponseCache::answers(*cached->response, request, options_.rank)) {
     cached->pending->group = group;
+    cached->pending->mark = mark;
     return arrive(self_, *cached);
   }
-  pending_of(request.name).group = group;
+  PendingTensor& pending = pending_of(request.name);
+  pending.group = group;
+  pending.mark = mark;
   Merged merged{request, options_.rank, {}, Status::ok()};
   if (request.type == RequestType::kAllgather && !request.shape.empty()) {
     merged.first_dimensions.push_back({options_.rank, request.shape.front()});
@@ -472,14 +476,18 @@ void Negotiator::apply(const DecidedPlan& decided) {
   Plan& plan = plans_.emplace_back();
   ++plans_seen_;
   plan.responses.reserve(decided.cached.size() + decided.spelled.size());
+  plan.marks.reserve(plan.responses.capacity());
   for (const ResponseId id : decided.cached) {
     ResponseCache::Entry& entry = *cache_.find(id);
     cache_.touch(id);
+    plan.marks.push_back(entry.pending->mark);
     *entry.pending = PendingTensor{.cached = &entry};
     plan.responses.push_back(entry.response);
   }
   // All of them first: the entry that makes room for one may be that of another.
-  for (const Response& response : decided.spelled) forget_arrivals(response.request.name);
+  for (const Response& response : decided.spelled) {
+    plan.marks.push_back(forget_arrivals(response.request.name));
+  }
   std::vector<ResponseCache::Entry> evicted;
   for (const Response& response : decided.spelled) {
     auto shared = std::make_shared<const Response>(response);
@@ -501,12 +509,16 @@ void Negotiator::apply(const DecidedPlan& decided) {
   }
 }
 
-void Negotiator::forget_arrivals(const std::string& name) {
+void* Negotiator::forget_arrivals(const std::string& name) {
+  void* mark = nullptr;
   if (ResponseCache::Entry* entry = cache_.find(name)) {
+    mark = entry->pending->mark;
     *entry->pending = PendingTensor{.cached = entry};
-  } else {
-    pending_.erase(name);
+  } else if (const auto found = pending_.find(name); found != pending_.end()) {
+    mark = found->second->mark;
+    pending_.erase(found);
   }
+  return mark;
 }
 
 // What used the numbers goes on under its name.

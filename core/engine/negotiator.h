@@ -62,7 +62,8 @@ class Negotiator {
   // Events. --------------------------------------------------------------------------------------
 
   // This rank has a tensor. Its name is not in use by an earlier one that no plan has answered.
-  void submit(const Request& request, uint32_t group = 0);
+  // `mark` comes back with the plan that answers it.
+  void submit(const Request& request, uint32_t group = 0, void* mark = nullptr);
   // From now on this rank takes part in every reduction without having a tensor.
   void join();
   // This rank wants the engine to end everywhere.
@@ -132,7 +133,8 @@ class Negotiator {
   Merged merged_from(const Response& cached, int party) const;
   int one_who_has(int party) const;
   void complete_if_all_have(PendingTensor& pending);
-  void forget_arrivals(const std::string& name);
+  // Returns the mark of this rank's tensor.
+  void* forget_arrivals(const std::string& name);
 
   Status receive_announcement(int party, Decoder& in);
   // A number may have been given up meanwhile.

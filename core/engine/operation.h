@@ -15,6 +15,7 @@
 namespace hvd {
 
 class Operation;
+struct InFlightName;
 
 // One tensor of an operation. The memory belongs to the caller and stays as it is until the
 // operation is done.
@@ -25,12 +26,17 @@ struct TensorTask {
   std::vector<int32_t> splits;  // of an alltoall: rows for each rank
 
   // Results.
+  bool has_own_shape = false;  // the output has not the shape of the input, but output_shape
   Shape output_shape;
   std::vector<int32_t> received_splits;
   std::unique_ptr<std::byte[]> own_output;  // when the caller has no allocator
 
   Operation* operation = nullptr;
   int index = 0;  // in its operation
+  InFlightName* name_in_flight = nullptr;
+
+  // Of the output, once the operation is done.
+  const Shape& shape_of_output() const { return has_own_shape ? output_shape : request.shape; }
 };
 
 class Operation {

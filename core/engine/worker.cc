@@ -15,6 +15,12 @@ namespace {
 
 constexpr int kPollsPerLook = 64;
 
+// How often to look for a tensor that has waited for that long.
+Worker::Clock::duration look_interval(double seconds) {
+  return std::chrono::duration_cast<Worker::Clock::duration>(
+      std::chrono::duration<double>(std::clamp(seconds / 20, 0.005, 1.0)));
+}
+
 NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transport& net) {
   NegotiatorOptions made = NegotiatorOptions::in_tree(net.rank(), net.topology());
   made.job_ranks = options.executor.job_ranks;
@@ -99,12 +105,14 @@ Status Worker::send_plans() {
 }
 
 void Worker::submit_queued() {
-  for (const auto& operation : in_flight_.take_queued()) {
+  in_flight_.take_queued(queued_);
+  for (const auto& operation : queued_) {
     if (operation->joins()) negotiator_.join();
-    for (const TensorTask& task : operation->tasks) {
-      negotiator_.submit(task.request, operation->group);
+    for (TensorTask& task : operation->tasks) {
+      negotiator_.submit(task.request, operation->group, &task);
     }
   }
+  queued_.clear();
 }
 
 Status Worker::take(int from, ConstBytes message) {
@@ -194,7 +202,7 @@ Worker::Clock::time_point Worker::next_timer() const { return company_until_; }
 Status Worker::carry_out(Plan& plan) {
   tracer_.plan_begins(plan);
   tasks_.clear();
-  in_flight_.find(plan, tasks_);
+  for (void* mark : plan.marks) tasks_.push_back(static_cast<TensorTask*>(mark));
   for (size_t i = 0; i < plan.responses.size(); ++i) {
     const Response& response = *plan.responses[i];
     if (tasks_[i] == nullptr && !plan.joined_here) {
@@ -246,8 +254,14 @@ void Worker::complete(std::span<TensorTask* const> tasks) {
 Status Worker::tick(const std::string& inside_call) {
   if (port_ == nullptr) return Status::ok();
   inside_call_ = inside_call;
+  const Clock::time_point now = Clock::now();
+  std::chrono::duration<double> oldest{0};
+  if (now >= next_look_at_oldest_) {  // seldom: it looks at every name
+    oldest = in_flight_.oldest();
+    next_look_at_oldest_ = now + look_interval(options_.stall.warning_seconds);
+  }
   HVD_TRY(stall_watch_.tick(
-      Clock::now(), in_flight_.oldest(), [this] { return describe(); },
+      now, oldest, [this] { return describe(); },
       [this](int to, ConstBytes out, Urgency urgency) { return send(to, out, urgency); }));
   report_stall();
   return Status::ok();

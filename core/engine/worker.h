@@ -103,6 +103,7 @@ class Worker {
   std::deque<Plan> plans_;
   StallWatch stall_watch_;
   std::string inside_call_;
+  Clock::time_point next_look_at_oldest_;
   std::unique_ptr<Autotuner> autotuner_;  // at the coordinator
   std::optional<AutotuneLog> autotune_log_;
   std::vector<uint64_t> tuned_;
@@ -113,6 +114,7 @@ class Worker {
   bool warned_of_crowding_ = false;
 
   // Kept for their memory.
+  std::vector<std::shared_ptr<Operation>> queued_;
   std::vector<TensorTask*> tasks_;
   std::vector<Executor::Item> items_;
   std::vector<TensorTask*> batch_tasks_;

@@ -125,7 +125,7 @@ class Member {
   template <typename T>
   static std::vector<T> output(const Operation& operation, int index = 0) {
     const TensorTask& done = operation.tasks[index];
-    std::vector<T> values(static_cast<size_t>(elements_of(done.output_shape)));
+    std::vector<T> values(static_cast<size_t>(elements_of(done.shape_of_output())));
     if (!values.empty()) std::memcpy(values.data(), done.out, values.size() * sizeof(T));
     return values;
   }
