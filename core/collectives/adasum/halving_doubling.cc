@@ -53,7 +53,7 @@ class Run {
   // Undoes the halving, last level first; now the pieces are results.
   Status gather() {
     for (int distance = fold_.ranks() / 2; distance >= 1; distance /= 2) {
-      const Piece theirs = given_away_.back();
+      const VectorPart theirs = given_away_.back();
       given_away_.pop_back();
       HVD_TRY(exchange(distance, at(piece_), at(theirs)));
       piece_ = {std::min(piece_.first, theirs.first), piece_.count + theirs.count};
@@ -63,7 +63,7 @@ class Run {
 
  private:
   bool lower(int distance) const { return (net_.rank() & distance) == 0; }
-  Bytes at(Piece piece) const {
+  Bytes at(VectorPart piece) const {
     return data_.subspan(piece.first * element_, piece.count * element_);
   }
   Status exchange(int distance, ConstBytes out, Bytes in) {
@@ -72,10 +72,10 @@ class Run {
   }
 
   Status halve(int distance) {
-    const Piece low{piece_.first, piece_.count / 2};
-    const Piece high{low.first + low.count, piece_.count - low.count};
-    const Piece keep = lower(distance) ? low : high;
-    const Piece give = lower(distance) ? high : low;
+    const VectorPart low{piece_.first, piece_.count / 2};
+    const VectorPart high{low.first + low.count, piece_.count - low.count};
+    const VectorPart keep = lower(distance) ? low : high;
+    const VectorPart give = lower(distance) ? high : low;
     const Bytes in = arrived_.first(keep.count * element_);
     HVD_TRY(exchange(distance, at(give), in));
     given_away_.push_back(give);
@@ -113,8 +113,8 @@ class Run {
   std::vector<Products> sums_;  // one per tensor
   std::vector<Products> theirs_;
   const Fold fold_;
-  Piece piece_;  // what this rank holds of the vector of its block
-  std::vector<Piece> given_away_;
+  VectorPart piece_;  // what this rank holds of the vector of its block
+  std::vector<VectorPart> given_away_;
   Bytes arrived_;
 };
 

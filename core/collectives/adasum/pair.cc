@@ -16,7 +16,7 @@ double coefficient(double dot, double squared) {
 }  // namespace
 
 template <typename Visit>
-void AdasumPair::for_each_tensor(Piece piece, Visit visit) const {
+void AdasumPair::for_each_tensor(VectorPart piece, Visit visit) const {
   size_t begin = 0;  // of the tensor in the fused vector
   for (size_t tensor = 0; tensor < counts_.size(); ++tensor) {
     const size_t end = begin + counts_[tensor];
@@ -27,7 +27,7 @@ void AdasumPair::for_each_tensor(Piece piece, Visit visit) const {
   }
 }
 
-void AdasumPair::measure(Piece piece, const std::byte* a, const std::byte* b,
+void AdasumPair::measure(VectorPart piece, const std::byte* a, const std::byte* b,
                          std::span<kernels::Products> of_tensor) const {
   std::fill(of_tensor.begin(), of_tensor.end(), kernels::Products{});
   for_each_tensor(piece, [&](size_t tensor, size_t offset, size_t count) {
@@ -35,7 +35,7 @@ void AdasumPair::measure(Piece piece, const std::byte* a, const std::byte* b,
   });
 }
 
-void AdasumPair::blend(Piece piece, std::byte* out, const std::byte* a, const std::byte* b,
+void AdasumPair::blend(VectorPart piece, std::byte* out, const std::byte* a, const std::byte* b,
                        std::span<const kernels::Products> of_tensor) const {
   for_each_tensor(piece, [&](size_t tensor, size_t offset, size_t count) {
     const kernels::Products& sums = of_tensor[tensor];

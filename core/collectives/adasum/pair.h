@@ -11,7 +11,7 @@
 namespace hvd {
 
 // Elements [first, first + count) of the fused vector.
-struct Piece {
+struct VectorPart {
   size_t first = 0;
   size_t count = 0;
 };
@@ -22,16 +22,16 @@ class AdasumPair {
 
   // The products of `piece` alone, one entry per tensor; adding them up over all pieces gives those
   // of the whole. `a` and `b` hold just the piece.
-  void measure(Piece piece, const std::byte* a, const std::byte* b,
+  void measure(VectorPart piece, const std::byte* a, const std::byte* b,
                std::span<kernels::Products> of_tensor) const;
   // out = adasum(a, b) in this piece, given the products of whole tensors. `out` may be `a` or `b`.
-  void blend(Piece piece, std::byte* out, const std::byte* a, const std::byte* b,
+  void blend(VectorPart piece, std::byte* out, const std::byte* a, const std::byte* b,
              std::span<const kernels::Products> of_tensor) const;
 
  private:
   // Calls visit(tensor, byte offset in the piece, elements) for what each tensor has in the piece.
   template <typename Visit>
-  void for_each_tensor(Piece piece, Visit visit) const;
+  void for_each_tensor(VectorPart piece, Visit visit) const;
 
   const DType dtype_;
   const std::span<const size_t> counts_;
