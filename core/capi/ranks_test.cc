@@ -50,12 +50,13 @@ INSTANTIATE_TEST_SUITE_P(Mixed, Jobs,
                                                           Placement::kNoMemory)),
                          [](const auto& job) { return to_string(std::get<1>(job.param)); });
 
-TEST(Job, StartsAndEndsTwoHundredTimesAndLeavesNothing) {
+TEST(Job, StartsAndEndsHundredsOfTimesAndLeavesNothing) {
   const Store store;
-  auto on_one_host = store.start({"restart", "200"}, 2, Placement::kOneHost);
+  auto on_one_host = store.start({"restart", HVD_RESTARTS}, 2, Placement::kOneHost);
   expect_all_end_well(on_one_host);
   const Store other;
-  auto on_many_hosts = other.start({"restart", "40"}, 3, Placement::kManyHosts);
+  auto on_many_hosts =
+      other.start({"restart", HVD_RESTARTS_BETWEEN_HOSTS}, 3, Placement::kManyHosts);
   expect_all_end_well(on_many_hosts);
 }
 
