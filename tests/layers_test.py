@@ -1,4 +1,4 @@
-"""Arrows between the folders of core/ point one way: each includes only what stands to its left."""
+"""Arrows between the folders of core/ point one way, and a name in its headers means one thing."""
 
 import pathlib
 import re
@@ -70,3 +70,28 @@ def test_cmake_links_layers_in_the_same_order():
                 assert name in ALLOWED[layer] - {layer}, f"{layer} must not link {name}"
                 seen += 1
     assert seen > 0
+
+
+def types_of(text: str) -> list[str]:
+    """The types that a header defines, with their namespaces, as the linker tells them apart."""
+    space, found = "", []
+    for line in text.splitlines():
+        if opened := re.match(r"(?:inline )?namespace ([\w:]+) \{", line):
+            space = opened[1]
+        elif line.startswith(("struct ", "class ", "enum class ")) and not line.endswith(";"):
+            words = re.sub(r"\b(alignas|HVD_\w+)(\([^)]*\))?|\[\[\w+\]\]", "", line)
+            if name := re.search(r"(?:struct|class)\s+(\w+(?:::\w+)*)", words):
+                found.append(f"{space}::{name[1]}")
+    return found
+
+
+def test_no_two_headers_define_a_type_of_the_same_name():
+    # Two types of one name share the code of their containers; which of them it then handles wrongly
+    # is up to the linker, and no compiler says so.
+    homes: dict[str, set[str]] = {}
+    for path in sources():
+        if path.suffix == ".h":
+            for name in types_of(path.read_text()):
+                homes.setdefault(name, set()).add(str(path.relative_to(ROOT)))
+    assert len(homes) > 100
+    assert not {name: files for name, files in homes.items() if len(files) > 1}
