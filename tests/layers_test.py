@@ -86,8 +86,8 @@ def types_of(text: str) -> list[str]:
 
 
 def test_no_two_headers_define_a_type_of_the_same_name():
-    # Two types of one name share the code of their containers; which of them it then handles wrongly
-    # is up to the linker, and no compiler says so.
+    # Two types of one name share the code of their containers; which of them it handles wrongly is
+    # then up to the linker, and no compiler says so.
     homes: dict[str, set[str]] = {}
     for path in sources():
         if path.suffix == ".h":
