@@ -12,7 +12,7 @@ namespace hvd::launcher {
 
 // Where one rank runs, and who it is there.
 struct Slot {
-  std::string host;  // as the user has written it
+  std::string host;  // as the user has written it; an IPv6 address without its brackets
   int rank = 0;
   int size = 1;
   int local_rank = 0;
@@ -39,7 +39,9 @@ struct Launch {
   std::vector<std::string> command;
   std::vector<Slot> slots;  // in order of rank; those of a host stand together
   // Of every rank: the user's own and what flags and config file have set. What differs from rank
-  // to rank, and the secret, is added when it starts.
+  // to rank, and the secret, is added when it starts. It is laid over what each host has by itself,
+  // because it leaves out what means something on one host only: CUDA_VISIBLE_DEVICES given to the
+  // launcher holds for the ranks beside it and for no others.
   std::map<std::string, std::string> environment;
   std::string directory;  // the ranks' working directory
   RemoteShell shell;
