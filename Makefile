@@ -8,6 +8,9 @@
 #
 # The remaining targets are the stages of check and test; each can be run alone.
 
+# Lets ccache work with precompiled headers.
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
+
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 PYTHON := .venv/bin/python
@@ -51,8 +54,9 @@ format-check: setup
 lint: setup
 	.venv/bin/ruff check --quiet .
 
-tidy: setup build/dev/build.ninja
-	$(PYTHON) scripts/run_tidy.py build/dev --jobs $(JOBS)
+tidy: setup build/tidy/build.ninja
+	@cmake build/tidy > build/configure-tidy.log  # sources may have come or gone
+	$(PYTHON) scripts/run_tidy.py build/tidy --jobs $(JOBS)
 
 unit: setup build-dev
 	$(PYTHON) scripts/run_tests.py build/dev --results $(RESULTS)/unit --jobs $(JOBS)

@@ -1,3 +1,10 @@
+# Parsing headers is half of what compiling costs, and Google Test the largest part. Tests share one
+# parsed set of headers. With HVD_FAST_BUILD the layers share another, and their sources are compiled
+# several at a time; without it, as in the preset dev, each proves that it includes what it uses.
+set(HVD_COMMON_HEADERS
+  <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span> <string> <vector>
+  <fmt/format.h>)
+
 # hvd_layer(<name> SOURCES … [DEPENDS <layer>…] [LINK <target>…])
 #
 # One layer of core/ as the static library hvd_<name>. It sees the layers named in DEPENDS and no
@@ -8,6 +15,14 @@ function(hvd_layer name)
   target_include_directories(hvd_${name} PUBLIC "${PROJECT_SOURCE_DIR}/core")
   list(TRANSFORM LAYER_DEPENDS PREPEND hvd_)
   target_link_libraries(hvd_${name} PUBLIC ${LAYER_DEPENDS} ${LAYER_LINK})
+  if(HVD_FAST_BUILD)
+    if(name STREQUAL base)
+      target_precompile_headers(hvd_base PRIVATE ${HVD_COMMON_HEADERS})
+    else()
+      target_precompile_headers(hvd_${name} REUSE_FROM hvd_base)
+    endif()
+    set_target_properties(hvd_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
 endfunction()
 
 # hvd_test(<name> SOURCES … LINK <target>… [TIMEOUT <seconds>] [SERIAL])
@@ -24,6 +39,7 @@ function(hvd_test name)
   endif()
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} hvd_test_main)
+  target_precompile_headers(${name} REUSE_FROM hvd_test_main)
   add_test(NAME ${name} COMMAND ${name})
   # The label tells scripts/run_tests.py that the program counts its own cases.
   set_tests_properties(${name} PROPERTIES LABELS gtest TIMEOUT ${TEST_TIMEOUT})

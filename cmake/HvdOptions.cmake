@@ -10,9 +10,12 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 option(HVD_TESTS "Build the C++ tests" ON)
 option(HVD_BENCHMARKS "Build the C++ benchmarks" OFF)
 option(HVD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
+option(HVD_FAST_BUILD "Parse common headers once and compile several sources at a time" OFF)
 set(HVD_SANITIZE "" CACHE STRING "Sanitizers for every target: 'address,undefined' or 'thread'")
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+# No fused multiply-adds: an element's bits may not depend on which loop computed it.
+add_compile_options(-ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wthread-safety)
 endif()
@@ -30,6 +33,7 @@ if(HVD_FUZZERS)
   add_custom_target(fuzzers)  # so that the layers no fuzzer needs are not built
 endif()
 
+# ccache leaves precompiled headers alone unless CCACHE_SLOPPINESS allows them; the Makefile does.
 find_program(HVD_CCACHE ccache)
 if(HVD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${HVD_CCACHE}")

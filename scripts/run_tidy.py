@@ -2,9 +2,11 @@
 
     run_tidy.py BUILD [--jobs N]
 
-Clean means: same source, same project headers below it, same settings, same compile command. An
-empty file named by the hash of all these remembers it. Tests and benchmarks are left out: their
-macros make clang-tidy slow and talkative, and the sanitizers watch them anyway.
+In the preset tidy a source is a batch of some that CMake has put together: parsing their headers
+once makes it three times as fast. Clean means: same sources, same project headers below them, same
+settings, same compile command. An empty file named by the hash of all these remembers it. Tests and
+benchmarks are left out: their macros make clang-tidy slow and talkative, and the sanitizers watch
+them anyway.
 """
 
 import argparse
@@ -56,7 +58,7 @@ def check(source: pathlib.Path, build: pathlib.Path) -> bool:
         check=False,
     )
     if run.returncode != 0 or run.stdout.strip():
-        print(f"---- {source.relative_to(ROOT)}\n{run.stdout}", flush=True)
+        print(run.stdout, flush=True)
         return False
     return True
 
@@ -66,7 +68,7 @@ def main() -> int:
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    clean = ROOT / "build" / "tidy"
+    clean = options.build / "clean"
     clean.mkdir(parents=True, exist_ok=True)
     work = {}
     for entry in json.loads((options.build / "compile_commands.json").read_text()):

@@ -16,7 +16,7 @@ struct LogSettings {
   std::atomic<int> rank{-1};
 };
 
-LogSettings& settings() {
+LogSettings& log_settings() {
   static LogSettings instance;
   return instance;
 }
@@ -37,20 +37,20 @@ std::string time_text() {
 }  // namespace
 
 void configure_log(LogLevel level, bool hide_time) {
-  settings().level = level;
-  settings().hide_time = hide_time;
+  log_settings().level = level;
+  log_settings().hide_time = hide_time;
 }
 
-void set_log_rank(int rank) { settings().rank = rank; }
+void set_log_rank(int rank) { log_settings().rank = rank; }
 
-bool log_enabled(LogLevel level) { return level >= settings().level; }
+bool log_enabled(LogLevel level) { return level >= log_settings().level; }
 
 void write_log(LogLevel level, const char* file, int line, std::string_view text) {
   constexpr char kLetters[] = "TDIWEF";
   const char* slash = std::strrchr(file, '/');
-  const int rank = settings().rank;
+  const int rank = log_settings().rank;
   const std::string out =
-      fmt::format("[{}{} {}:{}]{} {}\n", settings().hide_time ? std::string() : time_text(),
+      fmt::format("[{}{} {}:{}]{} {}\n", log_settings().hide_time ? std::string() : time_text(),
                   kLetters[static_cast<int>(level)], slash != nullptr ? slash + 1 : file, line,
                   rank >= 0 ? fmt::format(" [{}]:", rank) : std::string(), text);
   // One write per line: lines of several threads and processes do not mix.

@@ -9,7 +9,7 @@ namespace {
 
 // Header and message go into the ring by one write, and a short message into one cell.
 constexpr size_t kOneWrite = 256;
-constexpr size_t kMostKept = 64 << 10;
+constexpr size_t kMostQueueKept = 64 << 10;
 
 }  // namespace
 
@@ -102,7 +102,7 @@ Status RingEdge::flush() {
   queue_.clear();
   queue_start_ = 0;
   queue_urgency_ = Urgency::kUsual;
-  if (queue_.capacity() > kMostKept) queue_.shrink_to_fit();
+  if (queue_.capacity() > kMostQueueKept) queue_.shrink_to_fit();
   return Status::ok();
 }
 
