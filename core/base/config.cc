@@ -326,6 +326,39 @@ constexpr Setting kSettings[] = {
      read<&C::secret_key>},
 };
 
+// Other launchers -------------------------------------------------------------------------------
+
+// How another launcher tells a process its place. Slurm sets its variables in every shell of an
+// allocation, also where nothing was started in parallel: they count only beside a rendezvous.
+struct ForeignPlace {
+  const char* launcher;
+  const char* rank;
+  const char* size;
+  bool always_parallel;
+};
+constexpr ForeignPlace kForeignPlaces[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true},
+    {"MPICH and Intel MPI", "PMI_RANK", "PMI_SIZE", true},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", false},
+};
+
+// The first that says both. What our own variables say wins.
+void read_foreign_place(Config::Lookup lookup, Config& config, std::vector<std::string>& problems) {
+  if (config.was_given("HOROVOD_RANK") || config.was_given("HOROVOD_SIZE")) return;
+  for (const ForeignPlace& place : kForeignPlaces) {
+    const char* rank = lookup(place.rank);
+    const char* size = lookup(place.size);
+    if (rank == nullptr || size == nullptr) continue;
+    if (!place.always_parallel && config.rendezvous.empty()) continue;
+    if (!read_number(trimmed(rank), config.rank) || !read_number(trimmed(size), config.size) ||
+        config.rank < 0 || config.rank >= config.size) {
+      problems.push_back(fmt::format("{}=\"{}\" and {}=\"{}\" are not a place in a job", place.rank,
+                                     rank, place.size, size));
+    }
+    return;
+  }
+}
+
 // Checks across variables ----------------------------------------------------------------------
 
 void check_place(const char* what, int rank, int size, std::vector<std::string>& problems) {
@@ -334,7 +367,7 @@ void check_place(const char* what, int rank, int size, std::vector<std::string>&
       fmt::format("HOROVOD_{0}RANK={1} has to be below HOROVOD_{0}SIZE={2}", what, rank, size));
 }
 
-void finish(Config& config, std::vector<std::string>& problems) {
+void finish(Config::Lookup lookup, Config& config, std::vector<std::string>& problems) {
   check_place("", config.rank, config.size, problems);
   check_place("LOCAL_", config.local_rank, config.local_size, problems);
   check_place("CROSS_", config.cross_rank, config.cross_size, problems);
@@ -346,6 +379,7 @@ void finish(Config& config, std::vector<std::string>& problems) {
     config.rendezvous = fmt::format(fmt::runtime(v6 ? "[{}]:{}" : "{}:{}"), config.rendezvous_host,
                                     config.rendezvous_port);
   }
+  read_foreign_place(lookup, config, problems);
   if (config.stall_shutdown_time > Config::Seconds(0) &&
       config.stall_shutdown_time < config.stall_check_time) {
     config.warnings.push_back(fmt::format(
@@ -379,7 +413,7 @@ Result<Config> Config::from(Lookup lookup) {
                                    setting.accepted));
   }
   // A field that could not be read still has its default: checks between fields would mislead.
-  if (problems.empty()) finish(config, problems);
+  if (problems.empty()) finish(lookup, config, problems);
   if (!problems.empty()) return invalid_argument(joined(problems));
   return config;
 }
@@ -415,6 +449,20 @@ std::string settings_page() {
     page += fmt::format("| `{}` | {} | {} | {} |\n", setting.variable,
                         setting.default_text.empty() ? "unset" : setting.default_text,
                         setting.accepted, setting.documentation);
+  }
+  page +=
+      "\n## Ranks that another launcher starts\n\n"
+      "Without `HOROVOD_RANK` and `HOROVOD_SIZE`, a process takes its place from the first "
+      "launcher\n"
+      "of this table that has given it one. `HOROVOD_RENDEZVOUS` and `_HOROVOD_SECRET_KEY` have "
+      "to\n"
+      "be the same on all ranks; rank 0 serves the rendezvous if its address is one of its own "
+      "host\n"
+      "and nobody else does.\n\n| Launcher | Rank | Size |\n|---|---|---|\n";
+  for (const ForeignPlace& place : kForeignPlaces) {
+    page += fmt::format("| {}{} | `{}` | `{}` |\n", place.launcher,
+                        place.always_parallel ? "" : " (only beside `HOROVOD_RENDEZVOUS`)",
+                        place.rank, place.size);
   }
   return page;
 }

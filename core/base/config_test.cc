@@ -173,6 +173,27 @@ TEST(Config, AShutdownTimeBelowTheWarningTimeIsIgnoredWithAWarning) {
   EXPECT_THAT(config->warnings, ElementsAre(HasSubstr("is ignored")));
 }
 
+TEST(Config, APlaceFromAnotherLauncherCountsUnlessThereIsOneOfOurs) {
+  Environment mpi = {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}};
+  EXPECT_EQ(read(mpi)->rank, 2);
+  EXPECT_EQ(read(mpi)->size, 4);
+  mpi["HOROVOD_RANK"] = "1";
+  mpi["HOROVOD_SIZE"] = "3";
+  EXPECT_EQ(read(mpi)->rank, 1);
+  EXPECT_EQ(read(mpi)->size, 3);
+  EXPECT_EQ(read({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})->size, 2);
+  EXPECT_EQ(read({{"PMI_SIZE", "2"}})->size, 1) << "half a place is none";
+  EXPECT_THAT(complaint({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}), HasSubstr("PMI_RANK=\"2\""));
+}
+
+TEST(Config, APlaceFromSlurmCountsOnlyWithARendezvous) {
+  Environment slurm = {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}};
+  EXPECT_EQ(read(slurm)->size, 1);
+  slurm["HOROVOD_RENDEZVOUS"] = "node1:99";
+  EXPECT_EQ(read(slurm)->rank, 1);
+  EXPECT_EQ(read(slurm)->size, 2);
+}
+
 TEST(Config, KnowsWhichVariablesWereGiven) {
   const auto config = read({{"HOROVOD_CYCLE_TIME", "3.5"}, {"HOROVOD_AUTOTUNE", ""}});
   ASSERT_OK(config);

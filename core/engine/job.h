@@ -89,6 +89,9 @@ class Job {
   explicit Job(const JobOptions& options) : options_(options) {}
   Status join();
   Status connect(const Deadline& deadline);
+  // Ranks that were started by hand, by mpirun or by srun have nobody who serves the store: rank 0
+  // does, if the address is one of its host's and nobody listens there.
+  void serve_rendezvous(const Secret& secret);
   // The engine for these ranks, this one among them.
   Result<std::shared_ptr<Engine>> make_engine(uint64_t communicator, const std::vector<int>& ranks,
                                               int set);
@@ -105,6 +108,7 @@ class Job {
   Tunables tunables_;
   AllreduceOptions allreduce_;
   bool shares_memory_ = false;
+  std::unique_ptr<StoreServer> served_store_;  // if this rank serves it
   std::unique_ptr<StoreClient> store_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Timeline> timeline_;  // if this rank writes one, or may be asked to

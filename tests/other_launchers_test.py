@@ -1,0 +1,63 @@
+"""Jobs whose ranks nobody of ours has started: mpirun, srun, or a user with environment variables."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import native
+
+RANK = """
+import native
+library = native.load()
+assert library.hvd_init(None) == 0, library.hvd_error()
+print("rank", library.hvd_rank(), "of", library.hvd_size(), flush=True)
+library.hvd_shutdown()
+"""
+
+
+def by_hand() -> dict[str, str]:
+    """What a user sets who has no launcher of ours: nobody serves the rendezvous but rank 0."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    secret = subprocess.run(
+        ["openssl", "rand", "-base64", "32"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    return {
+        "HOROVOD_RENDEZVOUS": f"127.0.0.1:{port}",
+        "_HOROVOD_SECRET_KEY": secret,
+        "PYTHONPATH": str(native.ROOT / "tests"),
+    }
+
+
+def test_mpirun_starts_ranks_that_meet_at_rank_0():
+    run = subprocess.run(
+        ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "3"]
+        + [sys.executable, "-c", RANK],
+        env=os.environ | by_hand(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert sorted(run.stdout.split("\n")) == ["", *(f"rank {rank} of 3" for rank in range(3))]
+
+
+def test_variables_of_slurm_are_a_place_beside_a_rendezvous():
+    settings = os.environ | by_hand() | {"SLURM_NTASKS": "2"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK],
+            env=settings | {"SLURM_PROCID": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (1, 0)
+    ]
+    try:
+        outputs = [rank.communicate(timeout=60)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert outputs == ["rank 1 of 2\n", "rank 0 of 2\n"]
