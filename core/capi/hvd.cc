@@ -40,6 +40,11 @@ struct hvd_store {  // NOLINT(readability-identifier-naming)
   std::unique_ptr<hvd::StoreServer> server;
 };
 
+struct hvd_store_client {  // NOLINT(readability-identifier-naming)
+  std::unique_ptr<hvd::StoreClient> client;
+  hvd::ByteBuffer value;  // that was asked for last
+};
+
 namespace {
 
 // Errors -----------------------------------------------------------------------------------------
@@ -459,3 +464,43 @@ hvd_code hvd_store_start(const char* secret, const char* bind, int tls, hvd_stor
 
 int hvd_store_port(const hvd_store* store) { return store->server->endpoint().port(); }
 void hvd_store_stop(hvd_store* store) { delete store; }
+
+hvd_code hvd_store_connect(const char* address, const char* secret, int tls, double seconds,
+                           hvd_store_client** client) {
+  *client = nullptr;
+  return guarded([&] {
+    const auto key = hvd::Secret::from_base64(secret == nullptr ? "" : secret);
+    if (!key.is_ok()) return to_code(key.status());
+    auto connected =
+        hvd::StoreClient::connect(address == nullptr ? "" : address, *key, tls != 0,
+                                  hvd::Deadline::after(std::chrono::duration<double>(seconds)));
+    if (!connected.is_ok()) return to_code(connected.status());
+    *client = new hvd_store_client{std::move(connected).value(), {}};
+    return HVD_OK;
+  });
+}
+
+hvd_code hvd_store_set(hvd_store_client* client, const char* key, const void* value, size_t bytes) {
+  return guarded([&] {
+    return to_code(client->client->set(key, {static_cast<const std::byte*>(value), bytes}));
+  });
+}
+
+hvd_code hvd_store_get(hvd_store_client* client, const char* key, double seconds,
+                       const void** value, size_t* bytes) {
+  return guarded([&] {
+    auto got =
+        client->client->wait(key, hvd::Deadline::after(std::chrono::duration<double>(seconds)));
+    if (!got.is_ok()) return to_code(got.status());
+    client->value = std::move(got).value();
+    *value = client->value.data();
+    *bytes = client->value.size();
+    return HVD_OK;
+  });
+}
+
+hvd_code hvd_store_delete(hvd_store_client* client, const char* key) {
+  return guarded([&] { return to_code(client->client->remove(key).status()); });
+}
+
+void hvd_store_disconnect(hvd_store_client* client) { delete client; }

@@ -254,6 +254,24 @@ HVD_API int hvd_store_port(const hvd_store* store);
 /* NULL is allowed. */
 HVD_API void hvd_store_stop(hvd_store* store);
 
+/* A connection to a store, for values of the launcher's own under names that do not begin with
+ * "job-", which are the ranks'. One thread at a time may use it. A value has at most 4 MiB. */
+typedef struct hvd_store_client hvd_store_client;
+/* `address` as HOROVOD_RENDEZVOUS. Tries for as many seconds: the store may come up later. */
+HVD_API hvd_code hvd_store_connect(const char* address, const char* secret, int tls, double seconds,
+                                   hvd_store_client** client);
+/* Creates or replaces. */
+HVD_API hvd_code hvd_store_set(hvd_store_client* client, const char* key, const void* value,
+                               size_t bytes);
+/* Waits until there is such a key; HVD_TIMEOUT after as many seconds, and the client stays usable.
+ * The value belongs to the client, until its next call. */
+HVD_API hvd_code hvd_store_get(hvd_store_client* client, const char* key, double seconds,
+                               const void** value, size_t* bytes);
+/* It is no error if there is no such key. */
+HVD_API hvd_code hvd_store_delete(hvd_store_client* client, const char* key);
+/* NULL is allowed. */
+HVD_API void hvd_store_disconnect(hvd_store_client* client);
+
 /* NOLINTEND(readability-identifier-naming,modernize-*) */
 
 #ifdef __cplusplus

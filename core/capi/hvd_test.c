@@ -366,6 +366,42 @@ static void what_is_held_over_a_shutdown_stays_readable(void) {
   hvd_shutdown();
 }
 
+/* ---- Values in a store ---- */
+
+static void a_store_hands_values_from_one_client_to_another(void) {
+  char address[64];
+  char secret[HVD_SECRET_TEXT];
+  char other[HVD_SECRET_TEXT];
+  const void* value = NULL;
+  size_t bytes = 0;
+  hvd_store* store = NULL;
+  hvd_store_client* one = NULL;
+  hvd_store_client* two = NULL;
+  hvd_make_secret(secret);
+  hvd_make_secret(other);
+  CHECK(hvd_store_start(secret, "127.0.0.1", 0, &store) == HVD_OK);
+  snprintf(address, sizeof address, "127.0.0.1:%d", hvd_store_port(store));
+  CHECK_FAILS(hvd_store_connect(address, other, 0, 5, &one), HVD_UNAUTHENTICATED, address);
+  CHECK_FAILS(hvd_store_connect(address, "short", 0, 5, &one), HVD_INVALID_ARGUMENT, "base64");
+  CHECK(one == NULL);
+  CHECK(hvd_store_connect(address, secret, 0, 5, &one) == HVD_OK);
+  CHECK(hvd_store_connect(address, secret, 0, 5, &two) == HVD_OK);
+  CHECK_FAILS(hvd_store_get(two, "run/result", 0.01, &value, &bytes), HVD_TIMEOUT, "run/result");
+  CHECK(hvd_store_set(one, "run/result", "42", 3) == HVD_OK);
+  CHECK(hvd_store_get(two, "run/result", 5, &value, &bytes) == HVD_OK);
+  CHECK(bytes == 3 && memcmp(value, "42", 3) == 0);
+  CHECK(hvd_store_set(one, "run/nothing", NULL, 0) == HVD_OK);
+  CHECK(hvd_store_get(two, "run/nothing", 5, &value, &bytes) == HVD_OK && bytes == 0);
+  CHECK(hvd_store_delete(two, "run/result") == HVD_OK);
+  CHECK(hvd_store_delete(two, "run/result") == HVD_OK);
+  CHECK(hvd_store_get(one, "run/result", 0.01, &value, &bytes) == HVD_TIMEOUT);
+  hvd_store_stop(store);
+  CHECK(hvd_store_set(one, "run/result", "42", 3) == HVD_PEER_LOST);
+  hvd_store_disconnect(one);
+  hvd_store_disconnect(two);
+  hvd_store_disconnect(NULL);
+}
+
 int main(void) {
   forget_settings();
   nothing_works_without_a_job();
@@ -380,5 +416,6 @@ int main(void) {
   process_sets_are_listed_and_refused();
   a_timeline_is_written_on_demand();
   what_is_held_over_a_shutdown_stays_readable();
+  a_store_hands_values_from_one_client_to_another();
   return 0;
 }
