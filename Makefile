@@ -5,6 +5,7 @@
 # make fuzz     long fuzzing of every decoder (FUZZ_SECONDS each)
 # make format   rewrites the sources as the formatters want them
 # make docs     writes docs/settings.md from the table in core/base/config.cc
+# make wheel    the Python package, in build/dist
 #
 # The remaining targets are the stages of check and test; each can be run alone.
 
@@ -15,11 +16,13 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 PYTHON := .venv/bin/python
 RESULTS := build/results
+# An interpreter with PyTorch, for the front ends; the default is made when it is needed.
+FRONTEND_PYTHON ?= .venv-torch/bin/python
 
 CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
 
-.PHONY: setup check test bench fuzz format docs
-.PHONY: format-check lint tidy unit python asan tsan fuzz-short
+.PHONY: setup check test bench fuzz format docs wheel
+.PHONY: format-check lint tidy unit python frontends asan tsan fuzz-short
 
 setup:
 	@scripts/setup.sh
@@ -28,7 +31,8 @@ check: setup
 	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit
 
 test: setup
-	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit python asan tsan fuzz-short
+	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit python frontends asan \
+		tsan fuzz-short
 
 bench: setup build-release
 	@$(PYTHON) scripts/run_benchmarks.py build/release $(if $(BENCH_QUICK),--quick)
@@ -44,6 +48,13 @@ format: setup
 docs: setup build/dev/build.ninja
 	cmake --build --preset dev --target settings_page -- --quiet
 	build/dev/core/base/settings_page > docs/settings.md
+
+# The build folder stays, so that a second wheel takes seconds.
+wheel: setup
+	@rm -rf build/dist && mkdir -p build
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip wheel --quiet --no-build-isolation \
+		--no-deps --wheel-dir build/dist . > build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+	@ls build/dist/*.whl
 
 # Stages -----------------------------------------------------------------------------------------
 
@@ -62,7 +73,15 @@ unit: setup build-dev
 	$(PYTHON) scripts/run_tests.py build/dev --results $(RESULTS)/unit --jobs $(JOBS)
 
 python: setup build-dev
-	$(PYTHON) -m pytest -q --junitxml=$(RESULTS)/python/pytest.xml tests
+	$(PYTHON) -m pytest -q --junitxml=$(RESULTS)/python/pytest.xml --ignore tests/frontends tests
+
+.venv-torch/bin/python: scripts/requirements-torch.txt | setup
+	@scripts/make_venv.sh .venv-torch scripts/requirements-torch.txt
+
+frontends: wheel $(FRONTEND_PYTHON)
+	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
+		build/dist/*.whl
+	$(FRONTEND_PYTHON) -m pytest -q --junitxml=$(RESULTS)/frontends/pytest.xml tests/frontends
 
 asan: setup build-asan
 	$(PYTHON) scripts/run_tests.py build/asan --results $(RESULTS)/asan --jobs $(JOBS)

@@ -9,6 +9,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 option(HVD_TESTS "Build the C++ tests" ON)
 option(HVD_BENCHMARKS "Build the C++ benchmarks" OFF)
+option(HVD_PYTHON "Build the Python module" ON)
+option(HVD_BUNDLE "Link what other machines may not have into the library" OFF)
 option(HVD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 option(HVD_FAST_BUILD "Parse common headers once and compile several sources at a time" OFF)
 set(HVD_SANITIZE "" CACHE STRING "Sanitizers for every target: 'address,undefined' or 'thread'")
@@ -31,6 +33,12 @@ if(HVD_FUZZERS)
   # Every layer counts its branches, so that the fuzzer sees what an input reached.
   add_compile_options(-fsanitize=fuzzer-no-link)
   add_custom_target(fuzzers)  # so that the layers no fuzzer needs are not built
+endif()
+
+# As a shared library fmt would have to travel with ours; its headers alone do as well.
+set(HVD_FMT fmt::fmt)
+if(HVD_BUNDLE)
+  set(HVD_FMT fmt::fmt-header-only)
 endif()
 
 # ccache leaves precompiled headers alone unless CCACHE_SLOPPINESS allows them; the Makefile does.

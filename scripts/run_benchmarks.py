@@ -4,7 +4,7 @@ run_benchmarks.py BUILD [--quick] [--results FOLDER]
 
 Times are microseconds per operation unless said otherwise. Contenders take turns, because a
 virtual machine changes its speed within seconds; `best` over all rounds is what targets are held
-against. gloo comes from the torch of HVD_BENCH_PYTHON, or of .venv-bench, which is made here.
+against. gloo comes from the torch of HVD_BENCH_PYTHON, or of .venv-torch, which is made here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import math
 import os
 import pathlib
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
@@ -92,22 +91,13 @@ def gloo_python() -> str | None:
     """An interpreter that has torch; None where none can be had."""
     if named := os.environ.get("HVD_BENCH_PYTHON"):
         return named
-    wanted = ROOT / "scripts" / "requirements-bench.txt"
-    folder = ROOT / ".venv-bench"
-    made_from = folder / "requirements.txt"
-    python = str(folder / "bin" / "python")
-    if made_from.exists() and made_from.read_text() == wanted.read_text():
-        return python
-    print("installing torch into .venv-bench, once: some minutes", flush=True)
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     try:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run([*install, "-r", str(wanted)], check=True)
+        make = [str(ROOT / "scripts" / "make_venv.sh"), ".venv-torch"]
+        subprocess.run([*make, "scripts/requirements-torch.txt"], check=True, cwd=ROOT)
     except subprocess.CalledProcessError as error:
         print(f"no gloo to compare with: {error}", flush=True)
         return None
-    shutil.copy(wanted, made_from)
-    return python
+    return str(ROOT / ".venv-torch" / "bin" / "python")
 
 
 def targets(size: int, ranks: int) -> tuple[float, float]:

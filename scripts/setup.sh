@@ -31,9 +31,4 @@ if [ "${#missing[@]}" -gt 0 ]; then
   fi >&2
 fi
 
-# The copy inside says which requirements this environment was made from.
-if ! cmp -s scripts/requirements.txt .venv/requirements.txt; then
-  python3 -m venv --clear .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
-  cp scripts/requirements.txt .venv/requirements.txt
-fi
+scripts/make_venv.sh .venv scripts/requirements.txt

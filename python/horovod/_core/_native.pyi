@@ -1,0 +1,124 @@
+"""hvd.h for Python; core/capi/hvd.h says more about each function.
+
+Failures: ValueError for what is wrong by itself, HorovodInternalError for what the job has to do
+with (ranks that disagree or are lost, a shutdown), NotInitializedError, which is both, before init.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+class Output:
+    """Memory that the library has allocated for a result; see submit()."""
+
+    shape: tuple[int, ...]
+    received_splits: tuple[int, ...]
+    def __dlpack__(self, **options: object) -> object:
+        """Hands over the memory as a one-dimensional array of bytes; once."""
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def tobytes(self) -> bytes: ...
+
+# (address of the input, of the output, dtype, shape)
+_View = tuple[int, int | None, int, tuple[int, ...]]
+
+def submit(
+    collective: int,
+    label: str,
+    name: str | None,
+    views: _View | list[_View],
+    op: int,
+    prescale: float,
+    postscale: float,
+    root: int,
+    process_set: int | None,
+    splits: Sequence[int] | None,
+    will_wait: bool,
+    keep: object,
+    result: object,
+    /,
+) -> int:
+    """Start an operation and return its handle.
+
+    Its name is `label.name`, or `label.noname.<number>`; a list of views is a group. `keep` is
+    kept alive until the operation is done, and has to keep the memory of the views. `result` is
+    what wait() returns; or where the views' outputs are None, which lets the library allocate
+    them, a function that makes that from a list of Output.
+    `will_wait` promises that the caller waits at once.
+    """
+
+def join() -> int:
+    """Start a join and return its handle; its result is the rank that joined last."""
+
+def poll(handle: int, /) -> bool: ...
+def wait(handle: int, /) -> Any:
+    """The result of an operation; None if somebody has waited for it already."""
+
+def release(handle: int, /) -> None:
+    """Forget an operation, which goes on."""
+
+def address_of(data: bytearray, /) -> int: ...
+def version() -> str: ...
+def init(ranks: Iterable[int], process_sets: Sequence[Iterable[int]], /) -> None: ...
+def shutdown() -> None: ...
+def is_initialized() -> bool: ...
+def rank() -> int: ...
+def size() -> int: ...
+def local_rank() -> int: ...
+def local_size() -> int: ...
+def cross_rank() -> int: ...
+def cross_size() -> int: ...
+def is_homogeneous() -> bool: ...
+def mpi_enabled() -> bool: ...
+def mpi_built() -> bool: ...
+def gloo_enabled() -> bool: ...
+def gloo_built() -> bool: ...
+def nccl_built() -> int: ...
+def ddl_built() -> bool: ...
+def ccl_built() -> bool: ...
+def cuda_built() -> bool: ...
+def rocm_built() -> bool: ...
+def add_process_set(ranks: Iterable[int], /) -> int: ...
+def remove_process_set(process_set: int, /) -> bool: ...
+def process_sets() -> list[int]: ...
+def process_set_ranks(process_set: int, /) -> list[int]: ...
+def start_timeline(path: str, mark_cycles: bool, /) -> None: ...
+def stop_timeline() -> None: ...
+def make_secret() -> str: ...
+
+# Servers and clients of a store are opaque.
+def store_start(secret: str, bind: str | None, tls: bool, /) -> Any: ...
+def store_port(store: Any, /) -> int: ...
+def store_stop(store: Any, /) -> None: ...
+def store_connect(address: str, secret: str, tls: bool, seconds: float, /) -> Any: ...
+def store_set(client: Any, key: str, value: bytes, /) -> None: ...
+def store_get(client: Any, key: str, seconds: float, /) -> bytes | None:
+    """Wait for a value; None once the time is over."""
+
+def store_delete(client: Any, key: str, /) -> None: ...
+
+ALLREDUCE: int
+ALLGATHER: int
+BROADCAST: int
+ALLTOALL: int
+BARRIER: int
+REDUCESCATTER: int
+
+AVERAGE: int
+SUM: int
+ADASUM: int
+MIN: int
+MAX: int
+PRODUCT: int
+
+UINT8: int
+INT8: int
+UINT16: int
+INT16: int
+INT32: int
+INT64: int
+FLOAT16: int
+FLOAT32: int
+FLOAT64: int
+BOOL: int
+BFLOAT16: int
+UINT32: int
+UINT64: int

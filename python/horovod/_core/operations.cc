@@ -1,0 +1,399 @@
+#include "operations.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "capi/hvd.h"
+#include "errors.h"
+#include "output.h"
+
+namespace hvd::python {
+namespace {
+
+// How long a wait goes on before it looks whether the user has pressed Ctrl-C.
+constexpr double kSignalSeconds = 0.2;
+
+struct Operation {
+  hvd_operation* handle = nullptr;
+  Ref keep;
+  Ref result;
+  // Where the caller gives no outputs, one each of these.
+  std::vector<hvd_dtype> dtypes;
+  std::vector<Memory> memory;
+  bool joins = false;
+
+  Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  ~Operation() { hvd_release(handle); }
+};
+
+// Everything here is used with the GIL, which is its lock. It is never destroyed: an exit must not
+// wait for operations.
+struct Table {
+  int64_t next_handle = 0;
+  std::unordered_map<int64_t, std::shared_ptr<Operation>> operations;
+  // Released before they were done: the library still works on their tensors.
+  std::vector<std::shared_ptr<Operation>> abandoned;
+  // Operations without a name get a number, in each process set its own: ranks that are not in a
+  // set would otherwise count differently from those that are.
+  struct Numbers {
+    uint64_t next = 0;
+    uint64_t next_blocking = 0;
+  };
+  std::unordered_map<int32_t, Numbers> unnamed;
+};
+
+Table& table() {
+  static auto* const kTable = new Table;
+  return *kTable;
+}
+
+// Dropping an object runs any Python code, which may come back here: it happens after the table
+// is in order again.
+void reap() {
+  auto& abandoned = table().abandoned;
+  if (abandoned.empty()) return;
+  std::vector<std::shared_ptr<Operation>> done;
+  std::erase_if(abandoned, [&](std::shared_ptr<Operation>& operation) {
+    if (hvd_poll(operation->handle) == 0) return false;
+    done.push_back(std::move(operation));
+    return true;
+  });
+}
+
+// Arguments --------------------------------------------------------------------------------------
+
+// Reads arguments one after the other. The first that does not fit sets the exception and ok()
+// stays false from then on.
+class Arguments {
+ public:
+  explicit Arguments(PyObject* const* next) : next_(next) {}
+  bool ok() const { return ok_; }
+
+  PyObject* object() { return *next_++; }
+  int32_t number() { return static_cast<int32_t>(checked(PyLong_AsLong(object()))); }
+  double real() { return checked(PyFloat_AsDouble(object())); }
+  bool truth() { return object() == Py_True; }
+  std::string_view text() { return text_of(object()); }
+  // Empty for None.
+  std::string_view optional_text() {
+    PyObject* given = object();
+    return given == Py_None ? std::string_view() : text_of(given);
+  }
+  // The number of a process set, which one that is not registered does not have.
+  int32_t process_set() {
+    if (*next_ != Py_None) return number();
+    ++next_;
+    PyErr_SetString(PyExc_ValueError,
+                    "the process set is not registered; pass it to hvd.init() or "
+                    "hvd.add_process_set(), and do not use it after hvd.remove_process_set()");
+    ok_ = false;
+    return 0;
+  }
+
+ private:
+  template <typename Number>
+  Number checked(Number number) {
+    if (number == Number(-1) && PyErr_Occurred() != nullptr) ok_ = false;
+    return number;
+  }
+  std::string_view text_of(PyObject* given) {
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(given, &size);
+    if (text == nullptr) {
+      ok_ = false;
+      return {};
+    }
+    return {text, static_cast<size_t>(size)};
+  }
+
+  PyObject* const* next_;
+  bool ok_ = true;
+};
+
+// A tensor as the front end sees it: (input, output, dtype, shape), where an output of None is
+// allocated once its size is known.
+struct View {
+  std::string name;
+  std::vector<int64_t> shape;
+  hvd_tensor tensor{sizeof(hvd_tensor)};
+  bool allocates = false;
+};
+
+bool read_view(PyObject* tuple, View& view) {
+  PyObject* shape =
+      PyTuple_Check(tuple) != 0 && PyTuple_Size(tuple) == 4 ? PyTuple_GetItem(tuple, 3) : nullptr;
+  if (shape == nullptr || PyTuple_Check(shape) == 0) {
+    PyErr_SetString(PyExc_TypeError, "a view is a tuple (input, output, dtype, shape)");
+    return false;
+  }
+  view.tensor.input = PyLong_AsVoidPtr(PyTuple_GetItem(tuple, 0));
+  PyObject* output = PyTuple_GetItem(tuple, 1);
+  view.allocates = output == Py_None;
+  if (!view.allocates) view.tensor.output = PyLong_AsVoidPtr(output);
+  view.tensor.dtype = static_cast<hvd_dtype>(PyLong_AsLong(PyTuple_GetItem(tuple, 2)));
+  const Py_ssize_t dims = PyTuple_Size(shape);
+  view.shape.reserve(static_cast<size_t>(dims));
+  for (Py_ssize_t i = 0; i < dims; ++i) {
+    view.shape.push_back(PyLong_AsLongLong(PyTuple_GetItem(shape, i)));
+  }
+  return PyErr_Occurred() == nullptr;
+}
+
+// One view, or a list of them for a group.
+bool read_views(PyObject* given, std::vector<View>& views) {
+  if (PyList_Check(given) == 0) return read_view(given, views.emplace_back());
+  const Py_ssize_t count = PyList_Size(given);
+  views.resize(static_cast<size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!read_view(PyList_GetItem(given, i), views[static_cast<size_t>(i)])) return false;
+  }
+  return true;
+}
+
+bool read_splits(PyObject* given, std::vector<int32_t>& splits) {
+  if (given == Py_None) return true;
+  const Py_ssize_t count = PySequence_Size(given);
+  if (count == 0) {
+    PyErr_SetString(PyExc_ValueError, "there are no splits; one per rank is needed");
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const Ref item = Ref::own(PySequence_GetItem(given, i));
+    splits.push_back(item ? static_cast<int32_t>(PyLong_AsLong(item.get())) : 0);
+  }
+  return PyErr_Occurred() == nullptr;
+}
+
+// Of an operation without a name. One that blocks is done before its caller starts the next, so its
+// number may come back, and the engine knows the name already: 3 us instead of 13. Only as many
+// threads as there are such numbers may block at a time.
+std::string number_of(int32_t set, bool blocks) {
+  constexpr uint64_t kBlocking = 64;
+  const Table::Numbers& numbers = table().unnamed[set];
+  return blocks ? "noname.sync." + std::to_string(numbers.next_blocking % kBlocking)
+                : "noname." + std::to_string(numbers.next);
+}
+
+// Only what was started counts: a mistake on one rank must not set it apart from the others.
+void count(int32_t set, bool blocks) {
+  Table::Numbers& numbers = table().unnamed[set];
+  ++(blocks ? numbers.next_blocking : numbers.next);
+}
+
+// "allreduce.loss", "allreduce.noname.7", and in a group "grouped_allreduce.noname.7_1of3".
+void name_views(std::string_view label, std::string_view name, const hvd_request& request,
+                bool group, std::vector<View>& views) {
+  std::string base(label);
+  base += '.';
+  if (name.empty()) {
+    base += number_of(request.process_set, (request.flags & HVD_WILL_WAIT) != 0);
+  } else {
+    base += name;
+  }
+  for (size_t i = 0; i < views.size(); ++i) {
+    views[i].name = base;
+    if (!group) continue;
+    char member[48];
+    std::snprintf(member, sizeof(member), "_%zuof%zu", i + 1, views.size());
+    views[i].name += member;
+  }
+}
+
+// Submission -------------------------------------------------------------------------------------
+
+void* allocate_output(void* context, int32_t index, const int64_t* shape, int32_t dims) {
+  auto& operation = *static_cast<Operation*>(context);
+  const auto at = static_cast<size_t>(index);
+  size_t bytes = size_of(operation.dtypes[at]);
+  for (int32_t i = 0; i < dims; ++i) bytes *= static_cast<size_t>(shape[i]);
+  operation.memory[at] = allocate(bytes);
+  return operation.memory[at].get();
+}
+
+PyObject* remember(std::shared_ptr<Operation> operation) {
+  const int64_t handle = table().next_handle++;
+  PyObject* number = PyLong_FromLongLong(handle);
+  if (number != nullptr) {
+    table().operations.emplace(handle, std::move(operation));
+  } else {
+    table().abandoned.push_back(std::move(operation));
+  }
+  return number;
+}
+
+std::shared_ptr<Operation> find(PyObject* handle) {
+  const auto found = table().operations.find(PyLong_AsLongLong(handle));
+  return found == table().operations.end() ? nullptr : found->second;
+}
+
+// Results ----------------------------------------------------------------------------------------
+
+// A list of Output, one for each tensor; null with an exception set.
+PyObject* outputs_of(Operation& operation) {
+  const size_t count = operation.memory.size();
+  Ref list = Ref::own(PyList_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; list && i < count; ++i) {
+    hvd_output output = {sizeof(output), nullptr, nullptr, 0, nullptr, 0};
+    const hvd_code code = hvd_get_output(operation.handle, static_cast<int32_t>(i), &output);
+    if (code != HVD_OK) return raise(code);
+    PyObject* made = make_output(std::move(operation.memory[i]), operation.dtypes[i], output);
+    if (made == nullptr || PyList_SetItem(list.get(), static_cast<Py_ssize_t>(i), made) != 0) {
+      return nullptr;
+    }
+  }
+  return list.release();
+}
+
+PyObject* result_of(Operation& operation) {
+  if (operation.joins) return PyLong_FromLong(hvd_last_joined(operation.handle));
+  if (operation.memory.empty()) return Ref::borrow(operation.result.get()).release();
+  const Ref outputs = Ref::own(outputs_of(operation));
+  if (!outputs) return nullptr;
+  return PyObject_CallFunctionObjArgs(operation.result.get(), outputs.get(), nullptr);
+}
+
+// False with an exception set if the user has interrupted it.
+bool wait_until_done(const Operation& operation) {
+  while (hvd_poll(operation.handle) == 0) {
+    {
+      const WithoutGil without_gil;
+      (void)hvd_wait(operation.handle, kSignalSeconds);
+    }
+    if (PyErr_CheckSignals() != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------
+
+PyObject* submit(PyObject* /*self*/, PyObject* const* args, Py_ssize_t given_count) {
+  constexpr Py_ssize_t kArguments = 13;
+  if (given_count != kArguments) {
+    return PyErr_Format(PyExc_TypeError, "submit takes %zd arguments, not %zd", kArguments,
+                        given_count);
+  }
+  reap();
+  Arguments arguments(args);
+  hvd_request request = HVD_REQUEST_INIT;
+  request.collective = static_cast<hvd_collective>(arguments.number());
+  const std::string_view label = arguments.text();
+  const std::string_view name = arguments.optional_text();
+  PyObject* given = arguments.object();
+  request.op = static_cast<hvd_reduce_op>(arguments.number());
+  request.prescale = arguments.real();
+  request.postscale = arguments.real();
+  request.root = arguments.number();
+  request.process_set = arguments.process_set();
+  PyObject* given_splits = arguments.object();
+  if (arguments.truth()) request.flags |= HVD_WILL_WAIT;
+  auto operation = std::make_shared<Operation>();
+  operation->keep = Ref::borrow(arguments.object());
+  operation->result = Ref::borrow(arguments.object());
+
+  std::vector<View> views;
+  std::vector<int32_t> splits;
+  if (!arguments.ok() || !read_views(given, views) || !read_splits(given_splits, splits)) {
+    return nullptr;
+  }
+  if (hvd_is_initialized() == 0) return raise_not_initialized();
+  name_views(label, name, request, PyList_Check(given) != 0, views);
+  std::vector<hvd_tensor> tensors;
+  tensors.reserve(views.size());
+  for (View& view : views) {
+    view.tensor.name = view.name.c_str();
+    view.tensor.shape = view.shape.data();
+    view.tensor.dims = static_cast<int32_t>(view.shape.size());
+    if (!splits.empty()) {
+      view.tensor.splits = splits.data();
+      view.tensor.split_count = static_cast<int32_t>(splits.size());
+    }
+    tensors.push_back(view.tensor);
+  }
+  if (!views.empty() && views[0].allocates) {
+    for (const hvd_tensor& tensor : tensors) operation->dtypes.push_back(tensor.dtype);
+    operation->memory.resize(tensors.size());
+    request.allocate = allocate_output;
+    request.context = operation.get();
+  }
+  const hvd_code code = hvd_submit(&request, tensors.data(), static_cast<int32_t>(tensors.size()),
+                                   &operation->handle);
+  if (code != HVD_OK) return raise(code);
+  if (name.empty()) count(request.process_set, (request.flags & HVD_WILL_WAIT) != 0);
+  return remember(std::move(operation));
+}
+
+PyObject* join(PyObject* /*self*/, PyObject* /*none*/) {
+  auto operation = std::make_shared<Operation>();
+  operation->joins = true;
+  const hvd_code code = hvd_join(&operation->handle);
+  if (code != HVD_OK) return raise(code);
+  return remember(std::move(operation));
+}
+
+PyObject* poll(PyObject* /*self*/, PyObject* handle) {
+  const std::shared_ptr<Operation> operation = find(handle);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (operation == nullptr) {
+    return PyErr_Format(PyExc_ValueError,
+                        "handle %R is unknown: there was never such an operation, or somebody has "
+                        "synchronized it",
+                        handle);
+  }
+  return PyBool_FromLong(hvd_poll(operation->handle));
+}
+
+PyObject* wait(PyObject* /*self*/, PyObject* handle) {
+  const std::shared_ptr<Operation> operation = find(handle);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (operation == nullptr) Py_RETURN_NONE;
+  if (!wait_until_done(*operation)) return nullptr;
+  const bool first = table().operations.erase(PyLong_AsLongLong(handle)) > 0;
+  const hvd_code code = hvd_wait(operation->handle, 0);
+  if (code != HVD_OK) return raise(code);
+  if (!first) Py_RETURN_NONE;  // another thread has taken the result
+  // The others have counted operations that this rank knows nothing of.
+  if (operation->joins) table().unnamed.erase(HVD_GLOBAL_SET);
+  return result_of(*operation);
+}
+
+PyObject* release(PyObject* /*self*/, PyObject* handle) {
+  std::shared_ptr<Operation> operation = find(handle);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (operation != nullptr) {
+    table().operations.erase(PyLong_AsLongLong(handle));
+    if (hvd_poll(operation->handle) == 0) table().abandoned.push_back(std::move(operation));
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* address_of(PyObject* /*self*/, PyObject* bytes) {
+  char* address = PyByteArray_Check(bytes) != 0 ? PyByteArray_AsString(bytes) : nullptr;
+  if (address == nullptr) {
+    if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_TypeError, "a bytearray is needed");
+    return nullptr;
+  }
+  return PyLong_FromVoidPtr(address);
+}
+
+void forget_operations() {
+  reap();
+  Table& all = table();
+  all.unnamed.clear();
+  std::unordered_map<int64_t, std::shared_ptr<Operation>> forgotten;
+  forgotten.swap(all.operations);
+  for (auto& [handle, operation] : forgotten) {
+    if (hvd_poll(operation->handle) == 0) all.abandoned.push_back(std::move(operation));
+  }
+}
+
+}  // namespace hvd::python

@@ -1,0 +1,19 @@
+// Operations that Python code has started, by number. They keep alive what the library works on: a
+// tensor that the program has dropped meanwhile stays until its operation is done.
+#pragma once
+
+#include "python.h"
+
+namespace hvd::python {
+
+PyObject* submit(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* join(PyObject* self, PyObject* none);
+PyObject* poll(PyObject* self, PyObject* handle);
+PyObject* wait(PyObject* self, PyObject* handle);
+PyObject* release(PyObject* self, PyObject* handle);
+PyObject* address_of(PyObject* self, PyObject* bytes);
+
+// There is no job any more: forgets all operations, and names start anew.
+void forget_operations();
+
+}  // namespace hvd::python

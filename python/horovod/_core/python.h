@@ -1,0 +1,64 @@
+// Python's limited API for the sources of this module, with owners for what it counts and locks.
+//
+// The module is compiled once for Python 3.9 and all later ones.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <utility>
+
+// Both entered the limited API in 3.10 but have been the same in every Python since 3.7 and 3.3:
+// the one takes 40 ns off each call, the other a string of bytes.
+#ifndef METH_FASTCALL
+#define METH_FASTCALL 0x0080
+extern "C" const char* PyUnicode_AsUTF8AndSize(PyObject* text,  // NOLINT(*-identifier-naming)
+                                               Py_ssize_t* size);
+#endif
+
+namespace hvd::python {
+
+// Owns one reference to an object, or none.
+class Ref {
+ public:
+  Ref() = default;
+  // Takes over a new reference, as most functions return.
+  static Ref own(PyObject* object) { return Ref(object); }
+  static Ref borrow(PyObject* object) {
+    Py_XINCREF(object);
+    return Ref(object);
+  }
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object_); }
+
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  explicit Ref(PyObject* object) : object_(object) {}
+  PyObject* object_ = nullptr;
+};
+
+// Lets other Python threads run while this one waits.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+using FastFunction = PyObject* (*)(PyObject* self, PyObject* const* args, Py_ssize_t count);
+inline PyCFunction as_method(FastFunction function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+}  // namespace hvd::python

@@ -1,0 +1,10 @@
+// The rendezvous store and its clients, for code that starts ranks itself.
+#pragma once
+
+#include "python.h"
+
+namespace hvd::python {
+
+PyMethodDef* store_methods();
+
+}  // namespace hvd::python

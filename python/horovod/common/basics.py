@@ -1,0 +1,171 @@
+"""Start and end of a job, and where this process stands in it: the same in every front end."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from horovod import _core
+from horovod._core import (
+    ccl_built,
+    cross_rank,
+    cross_size,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    mpi_built,
+    mpi_enabled,
+    nccl_built,
+    rank,
+    rocm_built,
+    size,
+)
+from horovod.common import process_sets as sets
+from horovod.common.exceptions import StartError
+
+Average = _core.AVERAGE
+Sum = _core.SUM
+Adasum = _core.ADASUM
+Min = _core.MIN
+Max = _core.MAX
+Product = _core.PRODUCT
+
+__all__ = [
+    "Adasum",
+    "Average",
+    "HorovodBasics",
+    "Max",
+    "Min",
+    "Product",
+    "Sum",
+    "ccl_built",
+    "cross_rank",
+    "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "gloo_built",
+    "gloo_enabled",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "rank",
+    "rocm_built",
+    "shutdown",
+    "size",
+    "start_timeline",
+    "stop_timeline",
+]
+
+
+def _ranks_of(comm: Any) -> list[int]:
+    """The ranks that are to take part; empty for all."""
+    if comm is None:
+        return []
+    if type(comm).__module__.split(".")[0] == "mpi4py":
+        raise ValueError(
+            "init cannot take an MPI communicator: this build has no MPI (HOROVOD_WITH_MPI); "
+            "pass a list of ranks, or nothing"
+        )
+    try:
+        ranks = list(comm)
+    except TypeError:
+        ranks = [None]
+    if any(isinstance(rank, bool) or not isinstance(rank, int) for rank in ranks):
+        raise ValueError(f"comm has to be a list of ranks, not {comm!r}")
+    return ranks
+
+
+def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None = None) -> None:
+    """Join the job that the launcher has described; without one, this process is a job of one.
+
+    comm: the ranks that take part, of those that were started; all by default.
+    process_sets: sets to register at once, or "dynamic" to allow add_process_set later.
+
+    Does nothing while a job is running.
+    """
+    ranks = _ranks_of(comm)
+    given: list[sets.ProcessSet] = []
+    if isinstance(process_sets, str):
+        if process_sets.lower() != "dynamic":
+            raise ValueError(
+                f'process_sets has to be a list of ProcessSet or "dynamic", not "{process_sets}"'
+            )
+        os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+    elif process_sets is not None:
+        given = sets.check_process_sets(process_sets)
+    try:
+        _core.init(ranks, [process_set.ranks for process_set in given])
+    except StartError as error:
+        if "exists already" in str(error):
+            raise ValueError(f"a process set that init was given is a duplicate: {error}") from None
+        raise
+    atexit.unregister(shutdown)
+    atexit.register(shutdown)
+    sets._init_process_sets(given)
+
+
+def shutdown() -> None:
+    """Leave the job and end it on all ranks; what is in flight fails. init may be called again."""
+    atexit.unregister(shutdown)
+    _core.shutdown()
+    sets.forget_process_sets()
+
+
+def mpi_threads_supported() -> bool:
+    """Whether MPI allows several threads; ValueError without MPI, which this build has not."""
+    rank()
+    raise ValueError("MPI is not enabled in this job")
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Begin a timeline in this file. Needs HOROVOD_TIMELINE=DYNAMIC (or a file) at init."""
+    _core.start_timeline(os.fspath(file_path), bool(mark_cycles))
+
+
+def stop_timeline() -> None:
+    """End the timeline, if there is one; its file is complete on return."""
+    _core.stop_timeline()
+
+
+class HorovodBasics:
+    """The functions above as methods: some libraries hold on to such an object."""
+
+    def __init__(self, pkg_path: str | None = None, *ext_path: str) -> None:
+        self.Average, self.Sum, self.Adasum = Average, Sum, Adasum
+        self.Min, self.Max, self.Product = Min, Max, Product
+
+    init = staticmethod(init)
+    shutdown = staticmethod(shutdown)
+    is_initialized = staticmethod(is_initialized)
+    start_timeline = staticmethod(start_timeline)
+    stop_timeline = staticmethod(stop_timeline)
+    rank = staticmethod(rank)
+    size = staticmethod(size)
+    local_rank = staticmethod(local_rank)
+    local_size = staticmethod(local_size)
+    cross_rank = staticmethod(cross_rank)
+    cross_size = staticmethod(cross_size)
+    is_homogeneous = staticmethod(is_homogeneous)
+    mpi_threads_supported = staticmethod(mpi_threads_supported)
+    mpi_enabled = staticmethod(mpi_enabled)
+    mpi_built = staticmethod(mpi_built)
+    gloo_enabled = staticmethod(gloo_enabled)
+    gloo_built = staticmethod(gloo_built)
+    nccl_built = staticmethod(nccl_built)
+    ddl_built = staticmethod(ddl_built)
+    ccl_built = staticmethod(ccl_built)
+    cuda_built = staticmethod(cuda_built)
+    rocm_built = staticmethod(rocm_built)

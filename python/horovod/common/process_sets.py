@@ -1,0 +1,173 @@
+"""Process sets: some of the ranks, who run collectives among themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from horovod import _core
+
+
+def is_dynamic() -> bool:
+    """Whether the settings allow sets to come and go after init."""
+    return os.environ.get("HOROVOD_DYNAMIC_PROCESS_SETS", "0") not in ("", "0")
+
+
+class ProcessSet:
+    """The ranks that take part in a collective, numbered anew in ascending order.
+
+    Only a registered set can be used: one that was passed to `init` or `add_process_set`.
+    """
+
+    process_set_id: int | None = None
+    ranks: list[int] | None = None
+    mpi_comm: Any = None
+
+    def __init__(self, ranks_or_comm: Any) -> None:
+        if _is_mpi_comm(ranks_or_comm):
+            raise ValueError(
+                "a process set cannot be made from an MPI communicator: this build has no MPI "
+                "(HOROVOD_WITH_MPI); pass a list of ranks"
+            )
+        ranks = list(ranks_or_comm)
+        if any(isinstance(rank, bool) or not isinstance(rank, int) for rank in ranks):
+            raise ValueError(f"the ranks of a process set have to be integers: {ranks}")
+        self.ranks = sorted(ranks)
+
+    def _invalidate(self) -> None:
+        self.process_set_id = None
+
+    def size(self) -> int | None:
+        """How many ranks it has; None while it is not registered."""
+        if self.process_set_id is None:
+            return None
+        return len(_core.process_set_ranks(self.process_set_id))
+
+    def rank(self) -> int | None:
+        """The place of this process in it; None while it is not registered."""
+        if self.process_set_id is None:
+            return None
+        ranks = _core.process_set_ranks(self.process_set_id)
+        if _core.rank() not in ranks:
+            raise ValueError(f"rank {_core.rank()} is not in the process set of ranks {ranks}")
+        return ranks.index(_core.rank())
+
+    def included(self) -> bool | None:
+        """Whether this process is in it; None while its ranks are not known."""
+        return None if self.ranks is None else _core.rank() in self.ranks
+
+    def __str__(self) -> str:
+        return (
+            f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, "
+            f"mpi_comm={self.mpi_comm})"
+        )
+
+
+class _GlobalProcessSet(ProcessSet):
+    """All ranks; which those are is known after init."""
+
+    def __init__(self) -> None:
+        self.process_set_id = 0
+
+
+global_process_set: ProcessSet = _GlobalProcessSet()
+
+# Those that are registered, but for the global one.
+_registered: list[ProcessSet] = []
+
+
+def _is_mpi_comm(value: Any) -> bool:
+    return type(value).__module__.split(".")[0] == "mpi4py"
+
+
+def check_process_sets(process_sets: Iterable[Any]) -> list[ProcessSet]:
+    """The sets that `init` was given, no two of the same ranks."""
+    sets = list(process_sets)
+    seen: list[list[int] | None] = []
+    for index, process_set in enumerate(sets):
+        if not isinstance(process_set, ProcessSet):
+            raise ValueError(f"process_sets[{index}] is {process_set!r}, not a ProcessSet")
+        if process_set is global_process_set or process_set.ranks in seen:
+            raise ValueError(f"process_sets[{index}], {process_set}, is a duplicate")
+        seen.append(process_set.ranks)
+    return sets
+
+
+def _init_process_sets(process_sets: list[ProcessSet]) -> None:
+    """After init: gives sets the numbers that the job knows them by."""
+    numbers = {tuple(ranks): number for number, ranks in get_process_set_ids_and_ranks().items()}
+    global_process_set.ranks = _core.process_set_ranks(0)
+    known = [*_registered, *process_sets]
+    _registered.clear()
+    for process_set in known:
+        process_set.process_set_id = numbers.get(tuple(process_set.ranks or ()))
+        if process_set.process_set_id is not None and process_set not in _registered:
+            _registered.append(process_set)
+
+
+def forget_process_sets() -> None:
+    """After a shutdown."""
+    for process_set in _registered:
+        process_set._invalidate()
+    _registered.clear()
+    global_process_set.ranks = None
+
+
+def _setup(basics: Any) -> None:
+    """Front ends used to hand over their library; there is only one."""
+
+
+def _temp_process_set_object(process_set_id: int) -> ProcessSet:
+    """A ProcessSet for the number of a registered one, without registering it again."""
+    process_set = ProcessSet(_core.process_set_ranks(process_set_id))
+    process_set.process_set_id = process_set_id
+    return process_set
+
+
+def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
+    """Register a set after init: every rank calls it with the same ranks, in the same order.
+
+    Needs HOROVOD_DYNAMIC_PROCESS_SETS=1, or init(process_sets="dynamic").
+    """
+    if not isinstance(process_set, ProcessSet):
+        if _is_mpi_comm(process_set):
+            raise NotImplementedError("process sets from MPI communicators cannot be added")
+        process_set = ProcessSet(process_set)
+    if process_set.process_set_id is not None:
+        raise ValueError(f"a duplicate process set: {process_set} is registered already")
+    ranks = process_set.ranks or []
+    if sorted(ranks) in [_core.process_set_ranks(number) for number in _core.process_sets()]:
+        # All ranks know the same sets, so that all of them come here.
+        raise ValueError(f"a duplicate process set: there is one of ranks {ranks}")
+    process_set.process_set_id = _core.add_process_set(ranks)
+    _registered.append(process_set)
+    return process_set
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Undo add_process_set, on all ranks; False for the global set and unregistered ones."""
+    if process_set is global_process_set or process_set.process_set_id is None:
+        return False
+    number = process_set.process_set_id
+    removed = _core.remove_process_set(number)
+    for known in [known for known in _registered if known.process_set_id == number]:
+        known._invalidate()
+        _registered.remove(known)
+    process_set._invalidate()
+    return removed
+
+
+def process_set_ids() -> list[int]:
+    return _core.process_sets()
+
+
+def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
+    """The ranks of every registered set."""
+    return {number: _core.process_set_ranks(number) for number in _core.process_sets()}
+
+
+def place_in(process_set_id: int) -> tuple[int, int]:
+    """The rank of this process in a registered set that it is in, and the size of the set."""
+    ranks = _core.process_set_ranks(process_set_id)
+    return ranks.index(_core.rank()), len(ranks)

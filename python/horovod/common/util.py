@@ -1,0 +1,146 @@
+"""Small things that front ends share, and the helpers that other libraries import from here."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import sysconfig
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, TypeVar
+
+from horovod import _core
+from horovod.common.basics import Average, Sum
+
+T = TypeVar("T")
+
+# The front ends, by the names of their modules.
+EXTENSIONS = ["tensorflow", "torch", "mxnet"]
+
+
+def reduce_op(op: int | None, average: bool | None) -> int:
+    """The operation that a call asks for, which used to be said by `average`."""
+    if average is None:
+        return Average if op is None else op
+    if op is not None:
+        raise ValueError("the op parameter supersedes average; pass only op")
+    warnings.warn(
+        "the parameter average is deprecated; pass op=hvd.Average or op=hvd.Sum",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return Average if average else Sum
+
+
+def get_average_backwards_compatibility_fun(basics: Any) -> Callable[..., int]:
+    return reduce_op
+
+
+def num_rank_is_power_2(num_rank: int) -> bool:
+    return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
+def check_adasum(process_set_id: int | None) -> None:
+    """Adasum halves the ranks again and again: it needs all of them, and a power of two."""
+    if process_set_id != 0:
+        raise NotImplementedError("Adasum works on the global process set only")
+    if not num_rank_is_power_2(_core.size()):
+        raise NotImplementedError(
+            f"Adasum needs a number of ranks that is a power of two, not {_core.size()}"
+        )
+
+
+def split_list(items: Sequence[T], parts: int) -> list[list[T]]:
+    """As equal parts as there can be; the first ones are one longer."""
+    length, longer = divmod(len(items), parts)
+    ends = [length * (i + 1) + min(i + 1, longer) for i in range(parts)]
+    return [list(items[start:end]) for start, end in zip([0, *ends], ends)]
+
+
+def is_iterable(value: Any) -> bool:
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def env(**variables: str | None) -> Iterator[None]:
+    """Set environment variables for a while; those that are None stay as they are."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update({name: value for name, value in variables.items() if value is not None})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def is_version_greater_equal_than(ver: str, target: str) -> bool:
+    """Compare versions of the form 1.2.3, whatever follows."""
+    if len(target.split(".")) != 3:
+        raise ValueError(f'the version to compare with has to be like "1.2.3", not "{target}"')
+
+    def numbers(text: str) -> list[int]:
+        parts = ["".join(c for c in part if c.isdigit()) for part in text.split("+")[0].split(".")]
+        return [int(part or 0) for part in [*parts, "0", "0"][:3]]
+
+    return numbers(ver) >= numbers(target)
+
+
+def check_installed_version(name: str, version: str, exception: Exception | None = None) -> None:
+    """One build serves every version of a framework: there is nothing to check."""
+
+
+def get_ext_suffix() -> str:
+    return sysconfig.get_config_var("EXT_SUFFIX") or ".so"
+
+
+def get_extension_full_path(pkg_path: str, *args: str) -> str:
+    folder = os.path.dirname(pkg_path)
+    return os.path.join(folder, *args[:-1], args[-1] + get_ext_suffix())
+
+
+def check_extension(ext_name: str, env_var: str, pkg_path: str, *args: str) -> None:
+    """ImportError if a native part is missing; there is one, which is always there."""
+
+
+def extension_available(name: str, verbose: bool = False) -> bool:
+    """Whether a front end can be used: its framework is installed."""
+    found = importlib.util.find_spec(name) is not None
+    if verbose:
+        print(
+            f"horovod.{name} can{'' if found else 'not'} be used: {name} is "
+            f"{'' if found else 'not '}installed"
+        )
+    return found
+
+
+def gpu_available(name: str) -> bool:
+    """There is no GPU path yet."""
+    return False
+
+
+def mpi_built(verbose: bool = False) -> bool:
+    return _core.mpi_built()
+
+
+def gloo_built(verbose: bool = False) -> bool:
+    return _core.gloo_built()
+
+
+def nccl_built(verbose: bool = False) -> bool:
+    return bool(_core.nccl_built())
+
+
+def ddl_built(verbose: bool = False) -> bool:
+    return _core.ddl_built()
+
+
+def ccl_built(verbose: bool = False) -> bool:
+    return _core.ccl_built()
