@@ -1,0 +1,170 @@
+"""Gradients of collectives: another collective, under a name of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from horovod import _core
+from horovod.common.process_sets import place_in
+from horovod.torch import submit
+
+Tensor = torch.Tensor
+
+
+def needs_grad(*tensors: Any) -> bool:
+    """Whether a call has to go through autograd, which costs some microseconds."""
+    return torch.is_grad_enabled() and any(
+        isinstance(tensor, Tensor) and tensor.requires_grad for tensor in tensors
+    )
+
+
+def _grad_name(name: str | None) -> str | None:
+    return None if name is None else f"{name}.grad"
+
+
+class Allreduce(torch.autograd.Function):
+    """The gradient is reduced in the same way."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, name: str | None, *how: Any) -> Tensor:
+        ctx.name, ctx.how = name, how
+        return _core.wait(submit.allreduce(tensor, name, *how, wait=True))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return (Allreduce.apply(grad, _grad_name(ctx.name), *ctx.how), None, *([None] * 4))
+
+
+class GroupedAllreduce(torch.autograd.Function):
+    """The same for each tensor of a group."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str | None, how: Sequence[Any], *tensors: Tensor) -> Any:
+        ctx.name, ctx.how = name, how
+        return tuple(_core.wait(submit.grouped_allreduce(tensors, name, *how, wait=True)))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        return (None, None, *GroupedAllreduce.apply(_grad_name(ctx.name), ctx.how, *grads))
+
+
+def own_rows(grad: Tensor, rows: int, name: str | None, set_id: int) -> Tensor:
+    """The part of the average gradient that belongs to this rank's `rows`."""
+    own = torch.tensor([rows])
+    rows_of_all = _core.wait(
+        submit.allgather(own, None if name is None else f"{name}.rows", set_id, wait=True)
+    )
+    how = (_core.AVERAGE, 1.0, 1.0, set_id)
+    grad = _core.wait(submit.allreduce(grad, _grad_name(name), *how, wait=True))
+    start = int(rows_of_all[: place_in(set_id)[0]].sum())
+    return grad.narrow(0, start, rows)
+
+
+class Allgather(torch.autograd.Function):
+    """The gradient is averaged; each rank takes the rows that it gave."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, name: str | None, set_id: int) -> Tensor:
+        ctx.rows = tensor.shape[0] if tensor.dim() else 0
+        ctx.name, ctx.set_id = name, set_id
+        return _core.wait(submit.allgather(tensor, name, set_id, wait=True))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return own_rows(grad, ctx.rows, ctx.name, ctx.set_id), None, None
+
+
+class GroupedAllgather(torch.autograd.Function):
+    """The same for each tensor of a group."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str | None, set_id: int, *tensors: Tensor) -> Any:
+        ctx.rows = [tensor.shape[0] for tensor in tensors]
+        ctx.name, ctx.set_id = name, set_id
+        return tuple(_core.wait(submit.grouped_allgather(tensors, name, set_id, wait=True)))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        names = [None if ctx.name is None else f"{ctx.name}.{i}" for i in range(len(grads))]
+        parts = zip(grads, ctx.rows, names)
+        return (None, None, *[own_rows(*part, ctx.set_id) for part in parts])
+
+
+class Broadcast(torch.autograd.Function):
+    """The gradient is averaged and belongs to the root; that of the others is zero."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, root: int, name: str | None, set_id: int) -> Tensor:
+        ctx.root, ctx.name, ctx.set_id = root, name, set_id
+        return _core.wait(submit.broadcast(tensor, root, name, set_id, wait=True))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        how = (_core.AVERAGE, 1.0, 1.0, ctx.set_id)
+        grad = _core.wait(submit.allreduce(grad, _grad_name(ctx.name), *how, wait=True))
+        return grad if _core.rank() == ctx.root else torch.zeros_like(grad), None, None, None
+
+
+class Alltoall(torch.autograd.Function):
+    """The gradient goes back the way that the rows came."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, tensor: Tensor, splits: submit.Splits, name: str | None, set_id: int
+    ) -> Any:
+        handle = submit.alltoall(tensor, splits, name, set_id, wait=True)
+        output, received = _core.wait(handle)
+        ctx.rows, ctx.name, ctx.set_id = tensor.shape[0], name, set_id
+        ctx.received = received.tolist()
+        ctx.mark_non_differentiable(received)
+        return output, received
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Any) -> Any:
+        handle = submit.alltoall(grad, ctx.received, _grad_name(ctx.name), ctx.set_id, wait=True)
+        back = _core.wait(handle)[0]
+        # Rows beyond the sum of the splits went nowhere.
+        missing = ctx.rows - back.shape[0]
+        if missing > 0:
+            back = torch.cat([back, back.new_zeros(missing, *back.shape[1:])])
+        return back, None, None, None
+
+
+def _scattered_grad(grad: Tensor, op: int, prescale: float, postscale: float, set_id: int) -> Any:
+    factor = prescale * postscale
+    if op == _core.SUM:
+        factor *= place_in(set_id)[1]
+    return grad * factor
+
+
+class Reducescatter(torch.autograd.Function):
+    """The gradients of all ranks' rows, one after the other."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, name: str | None, *how: Any) -> Tensor:
+        ctx.name, ctx.how = name, how
+        return _core.wait(submit.reducescatter(tensor, name, *how, wait=True))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        grad = _scattered_grad(grad, *ctx.how)
+        gathered = submit.allgather(grad, _grad_name(ctx.name), ctx.how[-1], wait=True)
+        return (_core.wait(gathered), None, *([None] * 4))
+
+
+class GroupedReducescatter(torch.autograd.Function):
+    """The same for each tensor of a group."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str | None, how: Sequence[Any], *tensors: Tensor) -> Any:
+        ctx.name, ctx.how = name, how
+        return tuple(_core.wait(submit.grouped_reducescatter(tensors, name, *how, wait=True)))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        grads = tuple(_scattered_grad(grad, *ctx.how) for grad in grads)
+        gathered = submit.grouped_allgather(grads, _grad_name(ctx.name), ctx.how[-1], wait=True)
+        return (None, None, *_core.wait(gathered))

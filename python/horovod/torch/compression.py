@@ -1,0 +1,66 @@
+"""Fewer bits on the way: tensors are cast before a reduction, and back after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class Compressor:
+    """What a compression is: two functions."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        """The tensor that travels, and what decompress needs to know."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Leaves tensors as they are."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+        return tensor
+
+
+class _CastCompressor(Compressor):
+    dtype: torch.dtype
+
+    @classmethod
+    def compress(cls, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        if not tensor.dtype.is_floating_point:
+            return tensor, tensor.dtype
+        return tensor.to(cls.dtype), tensor.dtype
+
+    @classmethod
+    def decompress(cls, tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+        return tensor.to(ctx)
+
+
+class FP16Compressor(_CastCompressor):
+    """Floats travel as float16: three decimal digits, up to 65504."""
+
+    dtype = torch.float16
+
+
+class BF16Compressor(_CastCompressor):
+    """Floats travel as bfloat16: two decimal digits, as far as float32 reaches."""
+
+    dtype = torch.bfloat16
+
+
+class Compression:
+    """The choices for the argument `compression`."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor
+    bf16 = BF16Compressor

@@ -1,0 +1,154 @@
+"""Checks that all ranks of a job run together, and their outcomes as tests.
+
+A check is a function `check_<sentence>(frontend)` of one of the modules that a job is told to run.
+Ranks are processes; each runs every check of the job, one after the other, and a check counts as
+passed if it has passed on every rank. A rank that fails shuts down, so that the others fail too
+instead of waiting for it, and all start anew for the next check.
+
+    suite.py FOLDER ADAPTER MODULE...     one rank, which writes FOLDER/<rank>.json
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import faulthandler
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import traceback
+
+HERE = pathlib.Path(__file__).resolve().parent
+CHECK_SECONDS = 60  # a check that takes longer ends its process, and so the job
+
+
+class Skip(Exception):  # noqa: N818
+    """Raised by a check that the installed framework cannot run."""
+
+
+def checks_of(module: str) -> list[str]:
+    """The names of a module's checks, without importing it: frameworks take seconds."""
+    tree = ast.parse((HERE / f"{module}.py").read_text())
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return [f.name[len("check_") :] for f in functions if f.name.startswith("check_")]
+
+
+# The ranks --------------------------------------------------------------------------------------
+
+
+def run_check(frontend, check) -> tuple[str, str]:
+    hvd = frontend.hvd
+    faulthandler.dump_traceback_later(CHECK_SECONDS, exit=True)
+    try:
+        check(frontend)
+        outcome = "passed", ""
+    except Skip as reason:
+        outcome = "skipped", str(reason)
+    except Exception:
+        outcome = "failed", traceback.format_exc()
+    try:
+        if outcome[0] == "failed":
+            hvd.shutdown()
+        # All ranks have to be well before the next check begins.
+        frontend.everybody(f"after {check.__name__}")
+    except Exception as error:
+        if outcome[0] != "failed":
+            outcome = "failed", f"another rank has failed: {error}"
+        hvd.shutdown()
+        frontend.start()
+    faulthandler.cancel_dump_traceback_later()
+    return outcome
+
+
+def run_rank(folder: str, adapter: str, modules: list[str]) -> None:
+    frontend = importlib.import_module(adapter).Frontend()
+    frontend.start()
+    outcomes = {}
+    for module in modules:
+        loaded = importlib.import_module(module)
+        for name in checks_of(module):
+            outcomes[name] = run_check(frontend, getattr(loaded, f"check_{name}"))
+            path = pathlib.Path(folder) / f"{os.environ['HOROVOD_RANK']}.json"
+            path.write_text(json.dumps(outcomes))
+    frontend.hvd.shutdown()
+
+
+# The job ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def rendezvous():
+    """A store that ranks meet at, as the settings that lead them there."""
+    from horovod import _core
+
+    secret = _core.make_secret()
+    store = _core.store_start(secret, "127.0.0.1", False)
+    try:
+        yield {
+            "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.store_port(store)}",
+            "HOROVOD_NETWORK_INTERFACES": "lo",
+            "_HOROVOD_SECRET_KEY": secret,
+            # As a launcher would have it: ranks share the machine.
+            "OMP_NUM_THREADS": "1",
+        }
+    finally:
+        _core.store_stop(store)
+
+
+def run_ranks(command: list[str], size: int, timeout: float = 300, **settings: str) -> list[str]:
+    """What each rank writes; all of them have to end well."""
+    with rendezvous() as meeting:
+        processes = []
+        for rank in range(size):
+            place = {"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size)}
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, *command],
+                    env=os.environ | meeting | place | settings,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+        try:
+            outputs = [process.communicate(timeout=timeout)[0] for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+    for rank, (process, output) in enumerate(zip(processes, outputs)):
+        assert process.returncode == 0, f"rank {rank} ended with {process.returncode}: {output}"
+    return outputs
+
+
+class Job:
+    """Runs its checks when the first outcome is asked for."""
+
+    def __init__(self, folder: pathlib.Path, adapter: str, modules: list[str], size: int):
+        self.size, self.problem = size, ""
+        self.outcomes: list[dict[str, tuple[str, str]]] = []
+        command = [str(HERE / "suite.py"), str(folder), adapter, *modules]
+        try:
+            run_ranks(command, size, HOROVOD_DYNAMIC_PROCESS_SETS="1", HOROVOD_TIMELINE="DYNAMIC")
+        except (AssertionError, subprocess.TimeoutExpired) as problem:
+            self.problem = str(problem)
+        for rank in range(size):
+            path = folder / f"{rank}.json"
+            self.outcomes.append(json.loads(path.read_text()) if path.exists() else {})
+
+    def outcome(self, check: str) -> tuple[str, str]:
+        missing = ("failed", f"it did not come to an end. {self.problem}")
+        by_rank = [outcomes.get(check, missing) for outcomes in self.outcomes]
+        for wanted in ("failed", "skipped"):
+            texts = [
+                f"rank {r}: {text}" for r, (kind, text) in enumerate(by_rank) if kind == wanted
+            ]
+            if texts:
+                return wanted, "\n".join(texts)
+        return "passed", ""
+
+
+if __name__ == "__main__":
+    run_rank(sys.argv[1], sys.argv[2], sys.argv[3:])
