@@ -1,0 +1,174 @@
+"""horovod.run: a function on several ranks, from a script or a notebook.
+
+The function and the results travel by cloudpickle through a rendezvous store of this process's own,
+which lets nobody in who does not have the secret of this run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, TextIO
+
+from horovod.common.exceptions import HorovodInternalError
+from horovod.runner import launch, mailbox
+
+__all__ = ["run"]
+
+
+def _deprecated(new: Any, old: Any, new_name: str, old_name: str) -> Any:
+    if old is None:
+        return new
+    warnings.warn(
+        f"the parameter {old_name} is deprecated; pass {new_name}=",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return old
+
+
+def run(
+    func: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: dict[str, Any] | None = None,
+    num_proc: int = 1,
+    min_num_proc: int | None = None,
+    max_num_proc: int | None = None,
+    slots: int | None = None,
+    reset_limit: int | None = None,
+    cooldown_range: Sequence[int] | None = None,
+    hosts: str | None = None,
+    hostfile: str | None = None,
+    host_discovery_script: str | None = None,
+    start_timeout: int | None = None,
+    ssh_port: int | None = None,
+    ssh_identity_file: str | None = None,
+    disable_cache: bool | None = None,
+    output_filename: str | None = None,
+    verbose: int | None = None,
+    use_gloo: bool | None = None,
+    use_mpi: bool | None = None,
+    mpi_args: str | None = None,
+    network_interface: str | None = None,
+    network_interfaces: Sequence[str] | None = None,
+    executable: str | None = None,
+    np: int | None = None,
+    min_np: int | None = None,
+    max_np: int | None = None,
+) -> list[Any]:
+    """Call func(*args, **kwargs) on `num_proc` ranks and return the results by rank.
+
+    The remaining arguments are those of horovodrun. An exception of a rank ends the job; it comes
+    back as the cause of a RuntimeError that says which rank it was and where.
+    """
+    num_proc = _deprecated(num_proc, np, "num_proc", "np")
+    min_num_proc = _deprecated(min_num_proc, min_np, "min_num_proc", "min_np")
+    max_num_proc = _deprecated(max_num_proc, max_np, "max_num_proc", "max_np")
+    if network_interface is not None:
+        given = _deprecated(None, network_interface, "network_interfaces", "network_interface")
+        network_interfaces = [*(network_interfaces or []), *given.split(",")]
+    if hosts is not None and hostfile is not None:
+        raise ValueError("hosts and hostfile exclude each other; pass one of them")
+    if use_gloo and use_mpi:
+        raise ValueError("use_gloo and use_mpi exclude each other; pass one of them")
+
+    flags: dict[str, Any] = {
+        "--num-proc": num_proc,
+        "--min-num-proc": min_num_proc,
+        "--max-num-proc": max_num_proc,
+        "--slots-per-host": slots,
+        "--reset-limit": reset_limit,
+        "--hosts": hosts,
+        "--hostfile": hostfile,
+        "--host-discovery-script": host_discovery_script,
+        "--start-timeout": start_timeout,
+        "--ssh-port": ssh_port,
+        "--ssh-identity-file": ssh_identity_file,
+        "--output-filename": output_filename,
+        "--network-interfaces": ",".join(network_interfaces) if network_interfaces else None,
+    }
+    command = [launch.horovodrun_path()]
+    for flag, value in flags.items():
+        if value is not None:
+            command += [flag, str(value)]
+    if cooldown_range is not None:
+        command += ["--blacklist-cooldown-range", *map(str, cooldown_range)]
+    if mpi_args is not None:
+        command.append(f"--mpi-args={mpi_args}")
+    for flag, wanted in {
+        "--disable-cache": disable_cache,
+        "--verbose": verbose,
+        "--gloo": use_gloo,
+        "--mpi": use_mpi,
+    }.items():
+        if wanted:
+            command.append(flag)
+    command += [executable or sys.executable, "-m", "horovod.runner.run_task"]
+
+    is_local = hosts is None and hostfile is None and host_discovery_script is None
+    with mailbox.Office(is_local) as office:
+        office.send("func", (func, tuple(args), kwargs or {}))
+        status = _run_to_the_end(command, os.environ | office.settings())
+        results = office.results()
+    expected = num_proc if min_num_proc is None else min_num_proc
+    return _take_results(results, expected, status)
+
+
+def _take_results(results: dict[int, mailbox.Result], expected: int, status: int) -> list[Any]:
+    failures = [(rank, result) for rank, result in sorted(results.items()) if result.error]
+    # One that lost the others is a consequence; the cause is with those.
+    failures.sort(key=lambda failure: isinstance(failure[1].error, HorovodInternalError))
+    for rank, result in failures:
+        raise RuntimeError(
+            f"one or more processes exited with non-zero status, because rank {rank} raised an "
+            f"exception:\n{result.traceback}"
+        ) from result.error
+    if status != 0:
+        raise RuntimeError(
+            f"one or more processes exited with non-zero status; horovodrun ended with {status}"
+        )
+    missing = [rank for rank in range(expected) if rank not in results]
+    if missing:
+        raise RuntimeError(f"there is no result of rank {missing[0]}: it ended without a word")
+    return [results[rank].value for rank in range(expected)]
+
+
+def _run_to_the_end(command: list[str], environment: dict[str, str]) -> int:
+    with _output(sys.stdout, 1) as stdout, _output(sys.stderr, 2) as stderr:
+        process = subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr)
+        try:
+            return process.wait()
+        except BaseException:  # Ctrl-C above all: the launcher ends its ranks
+            process.terminate()
+            process.wait()
+            raise
+
+
+@contextlib.contextmanager
+def _output(stream: TextIO, number: int) -> Iterator[int | None]:
+    """Where the launcher is to write: the same place, also in a notebook, which has no file."""
+    try:
+        if stream.fileno() == number:
+            yield None
+            return
+    except (AttributeError, OSError, ValueError):
+        pass
+    reading, writing = os.pipe()
+
+    def pump() -> None:
+        with open(reading, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                stream.write(line)
+
+    thread = threading.Thread(target=pump, name="horovod-output", daemon=True)
+    thread.start()
+    try:
+        yield writing
+    finally:
+        os.close(writing)
+        thread.join()

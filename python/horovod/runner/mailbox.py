@@ -1,0 +1,113 @@
+"""Objects between the process that calls run() and its ranks, through an authenticated store."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from typing import Any
+
+from horovod import _core
+
+PORT, SECRET = "_HOROVOD_RUN_PORT", "_HOROVOD_RUN_SECRET"
+CONNECT_SECONDS = 60.0
+# A store holds values of at most 4 MiB.
+CHUNK = 2 << 20
+
+
+class Result:
+    """What became of a rank's call: a value, or an exception and where it was raised."""
+
+    def __init__(self, value: Any = None, error: BaseException | None = None) -> None:
+        self.value = value
+        self.error = error
+        self.traceback = (
+            ""
+            if error is None
+            else "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """An exception that cannot travel is replaced by its text."""
+        import cloudpickle
+
+        state = dict(self.__dict__)
+        try:
+            cloudpickle.loads(cloudpickle.dumps(self.error))
+        except Exception:
+            state["error"] = RuntimeError(f"{type(self.error).__name__}: {self.error}")
+        return state
+
+
+def _uses_tls() -> bool:
+    return os.environ.get("HOROVOD_TLS", "0") not in ("", "0")
+
+
+class Box:
+    """One connection to the store."""
+
+    def __init__(self, address: str, secret: str) -> None:
+        self._client = _core.store_connect(address, secret, _uses_tls(), CONNECT_SECONDS)
+
+    def put(self, name: str, obj: Any) -> None:
+        import cloudpickle
+
+        data = cloudpickle.dumps(obj)
+        chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
+        for number, chunk in enumerate(chunks):
+            _core.store_set(self._client, f"run/{name}/{number}", chunk)
+        # Who sees the number sees the rest.
+        _core.store_set(self._client, f"run/{name}", str(len(chunks)).encode())
+
+    def get(self, name: str, seconds: float = CONNECT_SECONDS) -> tuple[bool, Any]:
+        """Whether there is such an object within the time, and the object."""
+        import cloudpickle
+
+        count = _core.store_get(self._client, f"run/{name}", seconds)
+        if count is None:
+            return False, None
+        chunks = [
+            _core.store_get(self._client, f"run/{name}/{number}", CONNECT_SECONDS) or b""
+            for number in range(int(count))
+        ]
+        return True, cloudpickle.loads(b"".join(chunks))
+
+
+class Office:
+    """The store of one run, and its owner's own box."""
+
+    def __init__(self, is_local: bool) -> None:
+        self._secret = _core.make_secret()
+        bind = "127.0.0.1" if is_local else None
+        self._store = _core.store_start(self._secret, bind, _uses_tls())
+        self._port = _core.store_port(self._store)
+        self._box = Box(f"127.0.0.1:{self._port}", self._secret)
+
+    def __enter__(self) -> Office:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _core.store_stop(self._store)
+
+    def settings(self) -> dict[str, str]:
+        """For the environment of the ranks."""
+        return {PORT: str(self._port), SECRET: self._secret}
+
+    def send(self, name: str, obj: Any) -> None:
+        self._box.put(name, obj)
+
+    def results(self) -> dict[int, Result]:
+        """Of the ranks that have sent one."""
+        there, size = self._box.get("size", 0)
+        if not there:
+            return {}
+        gathered = {rank: self._box.get(f"result/{rank}", 0) for rank in range(size)}
+        return {rank: result for rank, (there, result) in gathered.items() if there}
+
+
+def of_rank() -> Box:
+    """The box of this rank. The store is on the launcher's host, which ranks have reached."""
+    port = os.environ.pop(PORT)
+    secret = os.environ.pop(SECRET)
+    meeting = os.environ.get("HOROVOD_RENDEZVOUS", "127.0.0.1:0")
+    addresses = [f"{place.rpartition(':')[0]}:{port}" for place in meeting.split(",")]
+    return Box(",".join(addresses), secret)

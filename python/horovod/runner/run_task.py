@@ -1,0 +1,31 @@
+"""What run() starts as a rank: fetches the function, calls it and sends back what came of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from horovod.runner import mailbox
+
+
+def main() -> int:
+    box = mailbox.of_rank()
+    _, (func, args, kwargs) = box.get("func")
+    rank = int(os.environ.get("HOROVOD_RANK", "0"))
+    box.put("size", int(os.environ.get("HOROVOD_SIZE", "1")))
+    try:
+        result = mailbox.Result(func(*args, **kwargs))
+    except Exception as error:
+        result = mailbox.Result(error=error)
+    try:
+        box.put(f"result/{rank}", result)
+    except Exception as error:  # a value that cannot be pickled
+        result = mailbox.Result(error=error)
+        box.put(f"result/{rank}", result)
+    if result.error is not None:
+        print(result.traceback, file=sys.stderr, flush=True)
+    return 0 if result.error is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
