@@ -1,0 +1,107 @@
+"""Trains a small convolutional network to read handwritten digits, on any number of ranks.
+
+    horovodrun -np 2 python examples/01_pytorch_digits.py
+    python examples/01_pytorch_digits.py                      one rank, without a launcher
+
+A batch has 96 images whatever the number of ranks, and each rank takes its share: the average of
+their gradients is that of the whole batch, so that all runs end with the same weights but for
+rounding. With --save PREFIX each rank leaves its weights in PREFIX.<rank>.
+"""
+
+import argparse
+import pathlib
+import time
+
+import horovod.torch as hvd
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+DIGITS = pathlib.Path(__file__).parent / "cpp" / "data" / "digits.txt"
+BATCH = 96
+
+
+def load_digits() -> tuple[torch.Tensor, torch.Tensor]:
+    """1797 images of 8 by 8 pixels between 0 and 1, and what they show."""
+    lines = DIGITS.read_text().splitlines()
+    labels = torch.tensor([int(line[0]) for line in lines])
+    pixels = torch.tensor([["0123456789abcdefg".index(c) for c in line[2:]] for line in lines])
+    return pixels.view(-1, 1, 8, 8) / 16, labels
+
+
+class Net(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Conv2d(1, 16, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(512, 10),
+        )
+
+
+def show_progress(epoch: int, epochs: int, loss: float) -> None:
+    done = 30 * epoch // epochs
+    bar = "█" * done + "·" * (30 - done)
+    print(f"\r{bar} epoch {epoch}/{epochs}, loss {loss:.4f}", end="", flush=True)
+    if epoch == epochs:
+        print()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--save", metavar="PREFIX")
+    options = parser.parse_args()
+
+    hvd.init()
+    torch.set_num_threads(1)  # ranks share the cores
+    torch.manual_seed(1 + hvd.rank())
+    images, labels = load_digits()
+    is_test = torch.arange(len(labels)) % 5 == 0  # images that are not trained on
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+    # Every rank starts from the weights of rank 0, whatever its own were.
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+
+    training = (~is_test).nonzero().flatten()
+    start = time.perf_counter()
+    for epoch in range(options.epochs):
+        order = torch.randperm(len(training), generator=torch.Generator().manual_seed(epoch))
+        for batch in training[order].split(BATCH):
+            share = batch[hvd.rank() :: hvd.size()]
+            optimizer.zero_grad()
+            # Not the mean of the share: shares may differ by one image.
+            loss = cross_entropy(model(images[share]), labels[share], reduction="sum")
+            loss = loss * hvd.size() / len(batch)
+            loss.backward()
+            optimizer.step()
+        mean_loss = hvd.allreduce(loss.detach(), name="loss")
+        if hvd.rank() == 0:
+            show_progress(epoch + 1, options.epochs, float(mean_loss))
+    seconds = time.perf_counter() - start
+
+    # Each rank tests its share.
+    mine = is_test.nonzero().flatten()[hvd.rank() :: hvd.size()]
+    with torch.no_grad():
+        right = (model(images[mine]).argmax(1) == labels[mine]).sum()
+    accuracy = float(hvd.allreduce(right, op=hvd.Sum, name="right")) / int(is_test.sum())
+    if hvd.rank() == 0:
+        rate = options.epochs * len(training) / seconds
+        print(
+            f"{hvd.size()} ranks recognise {100 * accuracy:.1f} % of digits they have not seen; "
+            f"{seconds:.1f} s, {rate:.0f} images/s"
+        )
+    if options.save:
+        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+        pathlib.Path(f"{options.save}.{hvd.rank()}").write_bytes(weights.numpy().tobytes())
+    return 0 if accuracy >= 0.95 else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

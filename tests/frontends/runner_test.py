@@ -1,0 +1,69 @@
+"""horovod.run."""
+
+import sys
+
+import horovod
+import pytest
+from horovod.runner import launch
+
+
+@pytest.fixture(autouse=True)
+def _launcher():
+    try:
+        launch.horovodrun_path()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+
+
+def test_results_come_back_by_rank():
+    def train(base, factor=1):
+        from horovod.common import basics, objects
+
+        basics.init()
+        return factor * base + basics.rank(), objects.allgather_object(basics.rank())
+
+    assert horovod.run(train, (10,), {"factor": 2}, num_proc=2) == [(20, [0, 1]), (21, [0, 1])]
+
+
+def test_large_functions_and_results_travel():
+    load = b"x" * 10_000_000
+    assert horovod.run(lambda: len(load) * b"y", num_proc=1) == [b"y" * 10_000_000]
+
+
+def test_an_exception_comes_back_with_its_rank_and_traceback():
+    def fail():
+        from horovod.common import basics
+
+        basics.init()
+        if basics.rank() == 1:
+            raise KeyError("the cause")
+        from horovod.common import objects
+
+        objects.allgather_object(0)  # ends when rank 1 does
+
+    with pytest.raises(RuntimeError, match="one or more processes exited with non-zero") as caught:
+        horovod.run(fail, num_proc=2)
+    assert "rank 1" in str(caught.value) and "the cause" in str(caught.value)
+    assert "in fail" in str(caught.value)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_notebook_sees_what_ranks_write(monkeypatch):
+    import io
+
+    page = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", page)
+    horovod.run(lambda: print("hello from a rank"), num_proc=1)
+    assert "hello from a rank" in page.getvalue()
+
+
+def test_arguments_that_exclude_each_other_are_refused():
+    with pytest.raises(ValueError, match="hosts"):
+        horovod.run(print, hosts="a:1", hostfile="hosts")
+    with pytest.raises(ValueError, match="use_gloo"):
+        horovod.run(print, use_gloo=True, use_mpi=True)
+    with (
+        pytest.warns(DeprecationWarning, match="num_proc"),
+        pytest.raises(ValueError, match="hosts"),
+    ):
+        horovod.run(print, np=2, hosts="a:1", hostfile="hosts")
