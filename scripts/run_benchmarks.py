@@ -240,6 +240,37 @@ def step_targets(
     return facts, met
 
 
+def pytorch_steps(report: Report, rounds: int, python: str | None) -> None:
+    """The same from a Python program, beside PyTorch's own way."""
+    report.title("Training steps with PyTorch, 2 ranks on this host, us")
+    installed = [python or "python3", "-c", "import horovod.torch"]
+    if python is None or subprocess.run(installed, capture_output=True, check=False).returncode:
+        report.say("skipped: the wheel is not installed there; `make frontends` does it")
+        return
+    program = str(ROOT / "benchmarks" / "torch_steps.py")
+    for line in json_lines([python, program, "2", str(rounds)]):
+        scenario = line.pop("scenario")
+        line.pop("ranks")
+        best = {name: min(figures) for name, figures in line.items()}
+        if "alone" in best:
+            ratio = best["gloo"] / best["ours"]
+            cost = 100 * (best["ours"] / best["alone"] - 1)
+            facts = f"{ratio:.2f} of DistributedDataParallel's throughput (target >= 1.1), "
+            facts += f"communication adds {cost:.0f} %"
+            met = ratio >= 1.1
+        elif scenario.startswith("4 B"):
+            facts, met = "target <= 8", best["ours"] <= 8
+        else:
+            ratio = best["gloo"] / best["ours"]
+            facts = f"1/{ratio:.0f} of gloo (target 1/200), target <= 2500"
+            met = best["ours"] <= 2500 and ratio >= 200
+        shown = ", ".join(
+            f"{name} {statistics.median(line[name]):.4g} (best {best[name]:.4g})" for name in best
+        )
+        report.say(f"{scenario}: {shown}; {facts}  {verdict(met)}")
+        report.keep("pytorch", scenario=scenario, figures=line, met=met)
+
+
 # ---- Several hosts -------------------------------------------------------------------------------
 
 
@@ -365,6 +396,7 @@ def main() -> int:
     python = gloo_python()
     one_host(report, given.build, 3, 1 if given.quick else 3, python)
     training_steps(report, given.build, 3, 1 if given.quick else 3, python)
+    pytorch_steps(report, 3 if given.quick else 7, python)
     network(report, given.build, 3 if given.quick else 7)
     startup(report, given.build, 3 if given.quick else 7)
     control_plane(report, given.build)

@@ -293,6 +293,25 @@ def check_a_rank_without_data_joins(frontend):
     frontend.everybody("after join")
 
 
+def check_some_of_the_ranks_can_be_a_job(frontend):
+    hvd = frontend.hvd
+    size, rank = hvd.size(), hvd.rank()
+    hvd.shutdown()
+    half = [r for r in range(size) if r // (size // 2) == rank // (size // 2)]
+    hvd.init(half)
+    assert (hvd.rank(), hvd.size()) == (half.index(rank), len(half))
+    total = hvd.allreduce(frontend.tensor(np.ones(2)), op=hvd.Sum, name="half")
+    np.testing.assert_array_equal(frontend.array(total), [len(half)] * 2)
+    hvd.shutdown()
+    raises(ValueError, "list of ranks", hvd.init, comm=5)
+    everybody = hvd.ProcessSet(range(size))
+    raises(ValueError, "is a duplicate", hvd.init, process_sets=[everybody])
+    one = hvd.ProcessSet([0])
+    raises(ValueError, "is a duplicate", hvd.init, process_sets=[one, hvd.ProcessSet([0])])
+    raises(ValueError, "dynamic", hvd.init, process_sets="static")
+    frontend.start()
+
+
 def check_a_job_starts_anew_after_a_shutdown(frontend):
     hvd = frontend.hvd
     rank = hvd.rank()

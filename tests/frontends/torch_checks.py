@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import json
 import pathlib
+import signal
 import tempfile
+import threading
 import warnings
 
 import horovod.torch as hvd
@@ -99,6 +101,41 @@ def check_a_name_can_be_in_flight_once(frontend):
         handle = hvd.allreduce_async(x, name="twice")
     hvd.synchronize(handle)
     hvd.allreduce(x, name="twice")
+
+
+def check_a_wait_can_be_interrupted_and_taken_up_again(frontend):
+    class Alarm(Exception):  # noqa: N818
+        pass
+
+    def ring(*_):
+        raise Alarm("it is time")
+
+    x = mine(3)
+    if hvd.rank() == 0:
+        before = signal.signal(signal.SIGALRM, ring)
+        handle = hvd.allreduce_async_(x, op=hvd.Sum, name="interrupted")
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        raises(Alarm, "time", hvd.synchronize, handle)
+        signal.signal(signal.SIGALRM, before)
+    hvd.barrier()
+    if hvd.rank() != 0:
+        handle = hvd.allreduce_async_(x, op=hvd.Sum, name="interrupted")
+    assert hvd.synchronize(handle) is x and torch.equal(x, total(3).float())
+
+
+def check_threads_wait_side_by_side(frontend):
+    def reduce(number):
+        for step in range(50):
+            x = torch.full((100,), float(number + step))
+            results[number] += float(hvd.allreduce(x, name=f"thread.{number}")[0])
+
+    results = [0.0] * 4
+    threads = [threading.Thread(target=reduce, args=(number,)) for number in range(4)]
+    for thread in threads if hvd.rank() % 2 == 0 else reversed(threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [sum(float(number + step) for step in range(50)) for number in range(4)]
 
 
 # Tensors ----------------------------------------------------------------------------------------

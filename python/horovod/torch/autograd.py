@@ -16,9 +16,10 @@ Tensor = torch.Tensor
 
 def needs_grad(*tensors: Any) -> bool:
     """Whether a call has to go through autograd, which costs some microseconds."""
-    return torch.is_grad_enabled() and any(
-        isinstance(tensor, Tensor) and tensor.requires_grad for tensor in tensors
-    )
+    for tensor in tensors:
+        if isinstance(tensor, Tensor) and tensor.requires_grad:
+            return torch.is_grad_enabled()
+    return False
 
 
 def _grad_name(name: str | None) -> str | None:
