@@ -1,50 +1,21 @@
+// The first half of the negotiator: who has which tensor, who has joined, and what the parent is
+// told of it. The second is in planning.cc.
 #include "engine/negotiator.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "engine/messages.h"
+#include "engine/pending_tensor.h"
 #include "transport/control/tree.h"
 
 namespace hvd {
 
-// What the ranks of one or more parties ask for under one name.
-struct Negotiator::Merged {
-  Request request;
-  int rank = 0;  // one of those who asked for just that, a rank of the set
-  struct FirstDimension {
-    int rank;
-    int64_t rows;
-  };
-  std::vector<FirstDimension> first_dimensions;  // of an allgather: of all ranks of the parties
-  Status conflict;                               // they do not agree
-};
-
-// A tensor that some of the parties have.
-struct PendingTensor {
-  Negotiator::Parties arrived = 0;
-  bool complete = false;   // everybody here has it, and it has been put among complete_
-  bool announced = false;  // and the parent has been told
-  uint32_t group = 0;
-  void* mark = nullptr;
-  ResponseCache::Entry* cached = nullptr;      // whose number all arrivals so far have used
-  std::unique_ptr<Negotiator::Merged> merged;  // once one of them has not
-};
-
 void DeletePendingTensor::operator()(PendingTensor* pending) const { delete pending; }
 
 namespace {
-
-constexpr bool may_run_with_joined(RequestType type) {
-  return type == RequestType::kAllreduce || type == RequestType::kAdasum;
-}
-
-constexpr bool may_be_remembered(RequestType type) {
-  return type != RequestType::kAddProcessSet && type != RequestType::kRemoveProcessSet;
-}
 
 void collect_below(int rank, const Topology& topology, std::vector<int>& below) {
   below.push_back(rank);
@@ -369,198 +340,6 @@ Status Negotiator::flush(Send send) {
   shutdown_to_tell_ = false;
   ++messages_sent_;
   return send(options_.parent, announcement, urgent ? Urgency::kUrgent : Urgency::kUsual);
-}
-
-// Plans ------------------------------------------------------------------------------------------
-
-void Negotiator::decide() {
-  HVD_CHECK(can_decide());
-  has_news_ = false;
-  DecidedPlan decided;
-  decided.remember = joined_count_ == 0;
-  std::vector<PendingTensor*> cached;
-  std::vector<uint32_t> spelled_groups;
-  for (PendingTensor* pending : std::exchange(complete_, {})) {
-    if (pending->merged == nullptr &&
-        (joined_count_ == 0 || may_run_with_joined(pending->cached->response->request.type))) {
-      cached.push_back(pending);
-    } else {
-      decided.spelled.push_back(decide_one(*pending));
-      spelled_groups.push_back(pending->group);
-    }
-  }
-  std::sort(cached.begin(), cached.end(), [](const PendingTensor* a, const PendingTensor* b) {
-    return a->cached->id < b->cached->id;
-  });
-  for (const PendingTensor* pending : cached) {
-    decided.cached.push_back(pending->cached->id);
-    if (options_.groups_matter) decided.groups.push_back(pending->group);
-  }
-  if (options_.groups_matter) {
-    decided.groups.insert(decided.groups.end(), spelled_groups.begin(), spelled_groups.end());
-  }
-  if (joined_count_ == size_) decided.last_joined = last_joined_;
-  decided.tunables = std::exchange(tunables_, {});
-  decided.shutdown = std::exchange(shutdown_, Status::ok());
-  joins_to_tell_.clear();
-  shutdown_to_tell_ = false;
-  if (!decided.shutdown.is_ok()) urgent_ = true;
-  if (!options_.children.empty()) plans_to_tell_.push_back(encode(decided));
-  apply(decided);
-}
-
-// At the root everybody has spoken: what they asked for, or why it cannot be.
-Response Negotiator::decide_one(PendingTensor& pending) const {
-  Response response;
-  if (pending.merged == nullptr) {
-    response = *pending.cached->response;
-  } else {
-    response.request = pending.merged->request;
-    response.error = pending.merged->conflict;
-  }
-  const Request& request = response.request;
-  if (response.error.is_ok() && joined_count_ > 0 && !may_run_with_joined(request.type)) {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < size_; ++rank) {
-      if (joined_[rank]) ranks.push_back(options_.job_ranks[rank]);
-    }
-    response.error = precondition(
-        fmt::format("{} \"{}\" is not supported with Join: rank {} has joined and has no data to "
-                    "give; only reductions go on then",
-                    to_string(request.type), request.name, fmt::join(ranks, ", ")));
-  }
-  if (response.error.is_ok()) response.error = validate(request);
-  if (response.error.is_ok() && request.type == RequestType::kAllgather &&
-      pending.merged != nullptr) {
-    response.first_dimensions.assign(size_, 0);
-    for (const auto& each : pending.merged->first_dimensions) {
-      response.first_dimensions[each.rank] = each.rows;
-    }
-  }
-  return response;
-}
-
-Status Negotiator::receive_plan(ConstBytes message) {
-  HVD_TRY_ASSIGN(const DecidedPlan decided, decode_plan(message));
-  for (const ResponseId id : decided.cached) {
-    const ResponseCache::Entry* entry = cache_.find(id);
-    if (entry == nullptr) {
-      return internal_error(fmt::format("a plan names unknown tensor number {}", id));
-    }
-    HVD_TRY(expect_answer(entry->pending.get(), entry->response->request.name));
-  }
-  for (const Response& response : decided.spelled) {
-    HVD_TRY(expect_answer(find_pending(response.request.name), response.request.name));
-    const bool gathers = response.request.type == RequestType::kAllgather;
-    if (gathers && response.error.is_ok() &&
-        (response.first_dimensions.size() != static_cast<size_t>(size_) ||
-         response.request.shape.empty())) {
-      return invalid_argument("malformed message: sizes of an allgather");
-    }
-  }
-  if (decided.last_joined >= size_) return invalid_argument("malformed message: last joined");
-  if (!decided.shutdown.is_ok()) urgent_ = true;
-  if (!options_.children.empty()) plans_to_tell_.emplace_back(message.begin(), message.end());
-  apply(decided);
-  return Status::ok();
-}
-
-// Plans name what this rank has told of, or anything once all ranks from here down have joined.
-Status Negotiator::expect_answer(const PendingTensor* pending, const std::string& name) const {
-  const bool has = pending != nullptr && pending->arrived != 0;
-  if (has ? pending->announced : joined_parties_ == everybody_) return Status::ok();
-  return internal_error(fmt::format("a plan names \"{}\", which not all ranks have", name));
-}
-
-void Negotiator::apply(const DecidedPlan& decided) {
-  Plan& plan = plans_.emplace_back();
-  ++plans_seen_;
-  plan.responses.reserve(decided.cached.size() + decided.spelled.size());
-  plan.marks.reserve(plan.responses.capacity());
-  for (const ResponseId id : decided.cached) {
-    ResponseCache::Entry& entry = *cache_.find(id);
-    cache_.touch(id);
-    plan.marks.push_back(entry.pending->mark);
-    *entry.pending = PendingTensor{.cached = &entry};
-    plan.responses.push_back(entry.response);
-  }
-  // All of them first: the entry that makes room for one may be that of another.
-  for (const Response& response : decided.spelled) {
-    plan.marks.push_back(forget_arrivals(response.request.name));
-  }
-  std::vector<ResponseCache::Entry> evicted;
-  for (const Response& response : decided.spelled) {
-    auto shared = std::make_shared<const Response>(response);
-    if (decided.remember && response.error.is_ok() && may_be_remembered(response.request.type)) {
-      if (ResponseCache::Entry* entry = cache_.insert(shared, evicted)) {
-        entry->pending.reset(new PendingTensor{.cached = entry});
-      }
-    }
-    plan.responses.push_back(std::move(shared));
-  }
-  retire(evicted);
-  plan.groups = decided.groups;
-  plan.joined_here = has_joined();
-  plan.tunables = decided.tunables;
-  plan.shutdown = decided.shutdown;
-  if (decided.last_joined >= 0) {
-    plan.last_joined = decided.last_joined;
-    unjoin_all();
-  }
-}
-
-void* Negotiator::forget_arrivals(const std::string& name) {
-  void* mark = nullptr;
-  if (ResponseCache::Entry* entry = cache_.find(name)) {
-    mark = entry->pending->mark;
-    *entry->pending = PendingTensor{.cached = entry};
-  } else if (const auto found = pending_.find(name); found != pending_.end()) {
-    mark = found->second->mark;
-    pending_.erase(found);
-  }
-  return mark;
-}
-
-// What used the numbers goes on under its name.
-void Negotiator::retire(std::vector<ResponseCache::Entry>& evicted) {
-  for (ResponseCache::Entry& entry : evicted) {
-    PendingTensor& pending = *entry.pending;
-    if (pending.arrived != 0) {
-      if (pending.merged == nullptr) spell_out(pending, *entry.response);
-      pending.cached = nullptr;
-      pending_[entry.response->request.name] = std::move(entry.pending);
-    }
-    if (!options_.children.empty()) retired_.push_back({plans_seen_, entry.id, entry.response});
-  }
-}
-
-void Negotiator::forget_retired() {
-  uint64_t seen_by_all = plans_seen_;
-  for (int party = 0; party < self_; ++party) {
-    // Ranks that have joined announce nothing, hence use no numbers.
-    if ((joined_parties_ >> party & 1) == 0)
-      seen_by_all = std::min(seen_by_all, plans_seen_by_[party]);
-  }
-  while (!retired_.empty() && retired_.front().at_plan <= seen_by_all) retired_.pop_front();
-}
-
-void Negotiator::set_cache_capacity(size_t capacity) {
-  std::vector<ResponseCache::Entry> evicted;
-  cache_.set_capacity(capacity, evicted);
-  retire(evicted);
-}
-
-size_t Negotiator::waiting() const {
-  size_t count = pending_.size();
-  cache_.for_each([&](const ResponseCache::Entry& entry) { count += entry.pending->arrived != 0; });
-  return count;
-}
-
-bool Negotiator::next_plan(Plan& plan) {
-  if (plans_.empty()) return false;
-  plan = std::move(plans_.front());
-  plans_.pop_front();
-  return true;
 }
 
 }  // namespace hvd
