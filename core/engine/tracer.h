@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
 
@@ -28,23 +27,32 @@ class Tracer final : public Negotiator::Observer {
                 std::span<const int> ranks) override;
   void flush();
 
-  // Between these, what run_begins and run_ends say concerns the tensors of the batch.
+  // In this order; a plan has any number of batches.
   void plan_begins(const Plan& plan);
   void batch_begins(const Plan& plan, const Batch& batch);
-  void batch_ends(const Plan& plan, const Batch& batch);
+  void batch_ends();
 
  private:
+  // Some ranks have told of these.
+  struct Ready {
+    std::span<const int> ranks;
+    std::vector<TensorId> tensors;
+  };
+
   TensorId id_of(const Response& response);
+  std::vector<TensorId>& ready_at(std::span<const int> ranks);
   void flush_started();
 
   Timeline* const timeline_;
   // Not written yet: tensors of one kind whose negotiation has begun, and who has which.
   TraceOp started_op_ = TraceOp::kAllreduce;
   std::vector<TensorId> started_;
-  std::map<int, std::vector<TensorId>> ready_;
-  // Kept for their memory.
-  std::vector<TensorId> ids_;
-  std::vector<Timeline::Finished> finished_;
+  std::vector<Ready> ready_;  // empty ones keep their memory
+
+  // Of the present plan, unless it is empty: by response.
+  std::vector<TensorId> planned_;
+  bool shapes_known_ = false;
+  std::vector<TensorId> batch_;  // empty when the present batch is not traced
 };
 
 }  // namespace hvd

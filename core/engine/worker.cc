@@ -222,7 +222,7 @@ Status Worker::carry_out(Plan& plan) {
     }
     tracer_.batch_begins(plan, batch);
     HVD_TRY(executor_->run(items_));
-    tracer_.batch_ends(plan, batch);
+    tracer_.batch_ends();
     complete(batch_tasks_);
     if (autotuner_ != nullptr) tune(plan, batch);
   }

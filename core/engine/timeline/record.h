@@ -1,6 +1,7 @@
 // What the engine leaves in the ring for the timeline's writer: a record for many tensors at once,
 // with numbers where the file has words. A step of 1,000 tensors leaves ten such records, of which
-// most concern the same tensors as the one before and say only so.
+// most concern the same tensors as the one before and say only so. What is the same in every step
+// is said once: a tensor's shape is a record of its own.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,9 @@ struct TraceRecord {
     kOperationStart,  // detail: TraceOp
     kActivityStart,   // detail: Activity
     kActivityEnd,
-    kOperationEnd,  // followed by FinishedRecords
+    kOperationEnd,
     kOperationFailed,
+    kShape,  // of the tensor `argument`; detail: DType; followed by `count` int64_t
     kCycle,
   };
   int64_t time = 0;  // nanoseconds of the steady clock
@@ -32,14 +34,6 @@ struct TraceRecord {
   int32_t argument = 0;
   uint32_t count = 0;  // of the TensorIds that follow, unless said otherwise
   uint32_t unused_too = 0;
-};
-
-// Followed by `dimensions` int64_t.
-struct FinishedRecord {
-  TensorId tensor = 0;
-  DType dtype = DType::kUint8;
-  uint8_t dimensions = 0;
-  uint16_t unused = 0;
 };
 
 }  // namespace hvd

@@ -19,10 +19,8 @@ namespace {
 constexpr int kLowestPriority = 19;
 constexpr std::chrono::microseconds kGathering = std::chrono::milliseconds(20);
 constexpr std::chrono::microseconds kForLong = std::chrono::hours(1);
-constexpr size_t kBlock = size_t{64} << 10;
 // More go into several records.
 constexpr size_t kTensorsPerRecord = 4096;
-constexpr size_t kShapesPerRecord = 512;
 constexpr size_t kMostDimensions = 64;
 
 int64_t now() {
@@ -88,29 +86,19 @@ void Timeline::record_some(TraceRecord record, std::span<const TensorId> tensors
   } while (!tensors.empty());
 }
 
-void Timeline::operation_end(std::span<const Finished> finished) {
-  if (!enabled()) return;
-  TraceRecord record{.time = now(), .kind = Kind::kOperationEnd};
-  while (!finished.empty()) {
-    const auto some = finished.first(std::min(finished.size(), kShapesPerRecord));
-    finished = finished.subspan(some.size());
-    record.count = static_cast<uint32_t>(some.size());
-    const auto shape_of = [](const Finished& tensor) {
-      return tensor.shape.first(std::min(tensor.shape.size(), kMostDimensions));
-    };
-    size_t bytes = some.size() * sizeof(FinishedRecord);
-    for (const Finished& tensor : some) bytes += shape_of(tensor).size_bytes();
-    std::byte* to = reserve(record, bytes);
-    if (to == nullptr) continue;
-    for (const Finished& tensor : some) {
-      const auto shape = shape_of(tensor);
-      to = put(to, FinishedRecord{.tensor = tensor.tensor,
-                                  .dtype = tensor.dtype,
-                                  .dimensions = static_cast<uint8_t>(shape.size())});
-      for (const int64_t dimension : shape) to = put(to, dimension);
-    }
-    commit();
-  }
+bool Timeline::shape(TensorId tensor, DType dtype, std::span<const int64_t> shape) {
+  if (!enabled()) return false;
+  const auto known = shape.first(std::min(shape.size(), kMostDimensions));
+  const TraceRecord record{.kind = Kind::kShape,
+                           .detail = static_cast<uint8_t>(dtype),
+                           .argument = static_cast<int32_t>(tensor),
+                           .count = static_cast<uint32_t>(known.size())};
+  std::byte* to = ring_.reserve(sizeof(record) + known.size_bytes());
+  if (to == nullptr) return false;
+  to = put(to, record);
+  for (const int64_t dimension : known) to = put(to, dimension);
+  commit();
+  return true;
 }
 
 std::byte* Timeline::reserve(const TraceRecord& record, size_t bytes) {
@@ -170,6 +158,7 @@ Status Timeline::stop_locked() {
   bell_.ring(Urgency::kUrgent);
   writer_.join();
   writer_ = {};
+  events_->file().set_gives_way(false);
   if (failure_.is_ok()) failure_ = drain(/*until_stopped=*/false);
   // Also after a failure: the events that are in the file deserve their closing.
   const Status closed = events_->file().close();
@@ -181,6 +170,10 @@ Status Timeline::stop_locked() {
 
 void Timeline::write_until_stopped() {
   ::setpriority(PRIO_PROCESS, 0, kLowestPriority);  // of this thread alone, on Linux
+  // At that priority it has a right to a hundredth of a busy core. It may not take that in one
+  // piece: a rank that yields while it waits for another would get its core back at the next tick,
+  // 4 ms later.
+  events_->file().set_gives_way(true);
   while (!stopping_.load()) {
     bell_.listen(Bell::Listener::kKeeper);
     if (ring_.empty() && !stopping_.load()) {
@@ -203,9 +196,9 @@ Status Timeline::drain(bool until_stopped) {
   while (!(until_stopped && stopping_.load())) {
     const ConstBytes record = ring_.front();
     if (record.empty()) break;
-    HVD_TRY(events_->write(record, written_, [this](TensorId tensor) { return name_of(tensor); }));
+    HVD_TRY(events_->write(record, memory_, [this](TensorId tensor) { return name_of(tensor); }));
     ring_.pop();
-    if (events_->file().unwritten() >= kBlock) HVD_TRY(events_->file().flush());
+    if (events_->file().unwritten() >= TraceFile::kBlock) HVD_TRY(events_->file().flush());
   }
   HVD_TRY(events_->count_dropped(dropped_.load(std::memory_order_relaxed) - dropped_before_));
   return events_->file().flush();

@@ -99,9 +99,8 @@ void record_step(Timeline& timeline, const std::vector<TensorId>& tensors) {
   timeline.activity_start(tensors, Activity::kGlooAllreduce);
   timeline.activity_start(tensors, Activity::kMemcpyOutFusionBuffer);
   timeline.activity_end(tensors);
-  std::vector<Timeline::Finished> finished;
-  for (const TensorId tensor : tensors) finished.push_back({tensor, DType::kFloat32, kShape});
-  timeline.operation_end(finished);
+  for (const TensorId tensor : tensors) timeline.shape(tensor, DType::kFloat32, kShape);
+  timeline.operation_end(tensors);
 }
 
 TEST(Timeline, TellsTheStoryOfATensorAsScriptsExpectIt) {

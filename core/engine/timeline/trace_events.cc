@@ -44,6 +44,16 @@ T take(ConstBytes& bytes) {
   return value;
 }
 
+std::string shape_args(DType dtype, uint32_t dimensions, ConstBytes shape) {
+  std::string text = R"(,"args":{"dtype":")";
+  text.append(to_string(dtype)).append(R"(","shape":"[)");
+  for (uint32_t i = 0; i < dimensions; ++i) {
+    if (i > 0) text += ", ";
+    append_number(text, take<int64_t>(shape));
+  }
+  return text += R"(]"})";
+}
+
 }  // namespace
 
 std::string json_text(std::string_view text) {
@@ -82,83 +92,81 @@ Result<TraceEvents> TraceEvents::create(const std::string& path, int rank) {
                      std::chrono::duration_cast<std::chrono::nanoseconds>(start).count());
 }
 
-Status TraceEvents::write(ConstBytes bytes, std::vector<TensorId>& tensors, NameOf name_of) {
+Status TraceEvents::write(ConstBytes bytes, TraceMemory& memory, NameOf name_of) {
+  using Kind = TraceRecord::Kind;
   const auto record = take<TraceRecord>(bytes);
-  const bool has_tensors =
-      record.kind != TraceRecord::Kind::kOperationEnd && record.kind != TraceRecord::Kind::kCycle;
-  if (has_tensors && !record.same_tensors) {
+  if (record.kind == Kind::kShape) {
+    const auto tensor = static_cast<size_t>(record.argument);
+    if (tensor >= memory.shapes.size()) memory.shapes.resize(tensor + 1);
+    memory.shapes[tensor] = shape_args(static_cast<DType>(record.detail), record.count, bytes);
+    return Status::ok();
+  }
+  if (record.kind != Kind::kCycle && !record.same_tensors) {
     HVD_CHECK(bytes.size() == record.count * sizeof(TensorId));
-    tensors.resize(record.count);
-    std::memcpy(tensors.data(), bytes.data(), bytes.size());
+    memory.tensors.resize(record.count);
+    std::memcpy(memory.tensors.data(), bytes.data(), bytes.size());
   }
   if (record.time < start_) return Status::ok();
-  time_ = record.time - start_;
-  if (record.kind == TraceRecord::Kind::kOperationEnd) return finish(record, bytes);
-  if (record.kind == TraceRecord::Kind::kCycle) {
-    start_event('i', "CYCLE_START");
-    return end_event(0, R"(,"s":"g")");
+  start_record(record);
+  if (record.kind == Kind::kCycle) return add(head_, 0, R"(,"s":"g")");
+  for (const TensorId tensor : memory.tensors) {
+    HVD_TRY(apply(record.kind, tensor, memory, name_of));
   }
-  for (const TensorId tensor : tensors) HVD_TRY(apply(record, tensor, name_of));
   return Status::ok();
 }
 
-Status TraceEvents::apply(const TraceRecord& record, TensorId id, NameOf name_of) {
+void TraceEvents::start_record(const TraceRecord& record) {
   using Kind = TraceRecord::Kind;
-  if (record.kind == Kind::kNegotiationStart || record.kind == Kind::kOperationStart) {
-    const auto op = static_cast<TraceOp>(record.detail);
-    const bool negotiation = record.kind == Kind::kNegotiationStart;
+  time_ = record.time - start_;
+  end_ = head('E', {});
+  const auto op = static_cast<TraceOp>(record.detail);
+  switch (record.kind) {
+    case Kind::kNegotiationStart: head_ = head('B', negotiation_of(op)); break;
+    case Kind::kOperationStart: head_ = head('B', hvd::name_of(op)); break;
+    case Kind::kActivityStart:
+      head_ = head('B', hvd::name_of(static_cast<Activity>(record.detail)));
+      break;
+    case Kind::kRankReady: head_ = head('X', std::to_string(record.argument)); break;
+    case Kind::kCycle: head_ = head('i', "CYCLE_START"); break;
+    default: break;
+  }
+}
+
+Status TraceEvents::apply(TraceRecord::Kind kind, TensorId id, const TraceMemory& memory,
+                          NameOf name_of) {
+  using Kind = TraceRecord::Kind;
+  if (kind == Kind::kNegotiationStart || kind == Kind::kOperationStart) {
     HVD_TRY_ASSIGN(Tensor * tensor, begin(id, name_of));
-    tensor->stage = negotiation ? Stage::kNegotiating : Stage::kOperating;
-    start_event('B', negotiation ? negotiation_of(op) : hvd::name_of(op));
-    return end_event(tensor->pid);
+    tensor->stage = kind == Kind::kNegotiationStart ? Stage::kNegotiating : Stage::kOperating;
+    return add(head_, tensor->pid);
   }
   if (id >= tensors_.size()) return ++left_out_, Status::ok();
   Tensor& tensor = tensors_[id];
-  switch (record.kind) {
-    case Kind::kRankReady: {
+  switch (kind) {
+    case Kind::kRankReady:
       if (tensor.stage != Stage::kNegotiating) break;
-      char digits[12];
-      const char* end = std::to_chars(digits, digits + sizeof(digits), record.argument).ptr;
-      start_event('X', {digits, static_cast<size_t>(end - digits)});
-      return end_event(tensor.pid, R"(,"dur":0)");
-    }
+      return add(head_, tensor.pid, R"(,"dur":0)");
     case Kind::kNegotiationEnd:
       if (tensor.stage != Stage::kNegotiating) break;
-      return leave(tensor, Stage::kIdle, {});
+      return leave(tensor, Stage::kIdle);
     case Kind::kActivityStart:
       if (tensor.stage < Stage::kOperating) break;
-      HVD_TRY(leave(tensor, Stage::kOperating, {}));
+      HVD_TRY(leave(tensor, Stage::kOperating));
       tensor.stage = Stage::kInActivity;
-      start_event('B', hvd::name_of(static_cast<Activity>(record.detail)));
-      return end_event(tensor.pid);
+      return add(head_, tensor.pid);
     case Kind::kActivityEnd:
       if (tensor.stage != Stage::kInActivity) break;
-      return leave(tensor, Stage::kOperating, {});
+      return leave(tensor, Stage::kOperating);
+    case Kind::kOperationEnd:
+      if (tensor.stage < Stage::kOperating) break;
+      return leave(tensor, Stage::kIdle,
+                   id < memory.shapes.size() ? std::string_view(memory.shapes[id]) : "");
     case Kind::kOperationFailed:
       if (tensor.stage < Stage::kOperating) break;
-      return leave(tensor, Stage::kIdle, {});
+      return leave(tensor, Stage::kIdle);
     default: break;
   }
   ++left_out_;
-  return Status::ok();
-}
-
-Status TraceEvents::finish(const TraceRecord& record, ConstBytes finished) {
-  for (uint32_t i = 0; i < record.count; ++i) {
-    const auto tensor = take<FinishedRecord>(finished);
-    args_ = R"(,"args":{"dtype":")";
-    args_.append(to_string(tensor.dtype)).append(R"(","shape":"[)");
-    for (int d = 0; d < tensor.dimensions; ++d) {
-      if (d > 0) args_ += ", ";
-      append_number(args_, take<int64_t>(finished));
-    }
-    args_ += R"(]"})";
-    if (tensor.tensor >= tensors_.size() || tensors_[tensor.tensor].stage < Stage::kOperating) {
-      ++left_out_;
-    } else {
-      HVD_TRY(leave(tensors_[tensor.tensor], Stage::kIdle, args_));
-    }
-  }
   return Status::ok();
 }
 
@@ -175,7 +183,7 @@ Result<TraceEvents::Tensor*> TraceEvents::begin(TensorId id, NameOf name_of) {
         R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
         tensor.pid)));
   }
-  HVD_TRY(leave(tensor, Stage::kIdle, {}));
+  HVD_TRY(leave(tensor, Stage::kIdle));
   return &tensor;
 }
 
@@ -183,40 +191,33 @@ Result<TraceEvents::Tensor*> TraceEvents::begin(TensorId id, NameOf name_of) {
 Status TraceEvents::leave(Tensor& tensor, Stage stage, std::string_view args) {
   while (tensor.stage > stage) {
     tensor.stage = tensor.stage == Stage::kInActivity ? Stage::kOperating : Stage::kIdle;
-    start_event('E', {});
-    HVD_TRY(end_event(tensor.pid, tensor.stage == stage ? args : std::string_view()));
+    HVD_TRY(add(end_, tensor.pid, tensor.stage == stage ? args : std::string_view()));
   }
   return Status::ok();
 }
 
 Status TraceEvents::count_dropped(uint64_t dropped) {
   if (dropped + left_out_ == counted_) return Status::ok();
-  start_event('i', "DROPPED_EVENTS");
   const uint64_t count = dropped + left_out_ - counted_;
   counted_ += count;
-  return end_event(0, fmt::format(R"(,"s":"g","args":{{"count":{}}})", count));
+  return add(head('i', "DROPPED_EVENTS"), 0,
+             fmt::format(R"(,"s":"g","args":{{"count":{}}})", count));
 }
 
-// {"ph":"B","name":"ALLREDUCE","ts":12.345
-void TraceEvents::start_event(char phase, std::string_view name) {
-  event_ = R"({"ph":")";
-  event_.append(1, phase).append(1, '"');
-  if (!name.empty()) event_.append(R"(,"name":")").append(name).append(1, '"');
-  event_ += R"(,"ts":)";
-  append_number(event_, time_ / 1000);
+// {"ph":"B","name":"ALLREDUCE","ts":12.345,"pid":
+std::string TraceEvents::head(char phase, std::string_view name) const {
+  std::string text = R"({"ph":")";
+  text.append(1, phase).append(1, '"');
+  if (!name.empty()) text.append(R"(,"name":")").append(name).append(1, '"');
   // An operation can take 3 us: whole ones would not tell its parts apart.
-  const int64_t rest = time_ % 1000;
-  const char digits[] = {'.', static_cast<char>('0' + rest / 100),
-                         static_cast<char>('0' + rest / 10 % 10),
-                         static_cast<char>('0' + rest % 10)};
-  event_.append(digits, sizeof(digits));
+  return text.append(fmt::format(R"(,"ts":{}.{:03},"pid":)", time_ / 1000, time_ % 1000));
 }
 
-Status TraceEvents::end_event(uint32_t pid, std::string_view rest) {
-  event_ += R"(,"pid":)";
-  append_number(event_, pid);
-  event_.append(rest).append(1, '}');
-  return file_.add(event_);
+Status TraceEvents::add(std::string_view head, uint32_t pid, std::string_view rest) {
+  tail_.clear();
+  append_number(tail_, pid);
+  tail_.append(rest).append(1, '}');
+  return file_.add(head, tail_);
 }
 
 }  // namespace hvd

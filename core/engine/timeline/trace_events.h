@@ -20,6 +20,12 @@ namespace hvd {
 // of what is not UTF-8.
 std::string json_text(std::string_view text);
 
+// What records refer back to. It outlives files, because the engine says these things once.
+struct TraceMemory {
+  std::vector<TensorId> tensors;    // of the last record that had some
+  std::vector<std::string> shapes;  // by TensorId: what the end of an operation says, as JSON
+};
+
 class TraceEvents {
  public:
   using NameOf = FunctionRef<std::string_view(TensorId)>;
@@ -27,9 +33,8 @@ class TraceEvents {
   // Opens `path`; time in the file runs from now.
   static Result<TraceEvents> create(const std::string& path, int rank);
 
-  // What was recorded before the file was opened is ignored. `tensors` are those of the record
-  // before, whatever file that went to, and then those of this one.
-  Status write(ConstBytes record, std::vector<TensorId>& tensors, NameOf name_of);
+  // What was recorded before the file was opened is remembered, but not written.
+  Status write(ConstBytes record, TraceMemory& memory, NameOf name_of);
   // How many events of this file the engine had to drop so far.
   Status count_dropped(uint64_t dropped);
 
@@ -44,19 +49,21 @@ class TraceEvents {
   };
 
   TraceEvents(TraceFile file, int64_t start) : file_(std::move(file)), start_(start) {}
-  Status apply(const TraceRecord& record, TensorId tensor, NameOf name_of);
-  Status finish(const TraceRecord& record, ConstBytes finished);
-  Result<Tensor*> begin(TensorId tensor, NameOf name_of);
-  Status leave(Tensor& tensor, Stage stage, std::string_view args);
+  // Every event of a record has the same text but for the tensor: so it is made once.
+  void start_record(const TraceRecord& record);
+  std::string head(char phase, std::string_view name) const;
+  Status add(std::string_view head, uint32_t pid, std::string_view rest = {});
 
-  void start_event(char phase, std::string_view name);
-  Status end_event(uint32_t pid, std::string_view rest = {});
+  Status apply(TraceRecord::Kind kind, TensorId id, const TraceMemory& memory, NameOf name_of);
+  Result<Tensor*> begin(TensorId id, NameOf name_of);
+  Status leave(Tensor& tensor, Stage stage, std::string_view args = {});
 
   TraceFile file_;
   int64_t start_ = 0;
   int64_t time_ = 0;  // of the record at hand
-  std::string event_;
-  std::string args_;
+  std::string head_;  // of its events
+  std::string end_;   // and of those that end something
+  std::string tail_;
   std::vector<Tensor> tensors_;
   uint32_t last_pid_ = 0;
   uint64_t left_out_ = 0;

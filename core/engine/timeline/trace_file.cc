@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,11 +46,12 @@ Result<TraceFile> TraceFile::create(const std::string& path, std::string_view fi
   return file;
 }
 
-Status TraceFile::add(std::string_view event) {
-  if (event.size() > kLongestEvent) {
-    return invalid_argument(fmt::format("timeline: an event has {} bytes", event.size()));
+Status TraceFile::add(std::string_view event, std::string_view rest) {
+  const size_t length = event.size() + rest.size();
+  if (length > kLongestEvent) {
+    return invalid_argument(fmt::format("timeline: an event has {} bytes", length));
   }
-  const auto bytes = static_cast<int64_t>(kBetween.size() + event.size());
+  const auto bytes = static_cast<int64_t>(kBetween.size() + length);
   const int64_t at = written_ + static_cast<int64_t>(block_.size());
   if (at % kPage + bytes > kUsable) {
     const int64_t next_page = at - at % kPage + kPage;
@@ -61,12 +63,13 @@ Status TraceFile::add(std::string_view event) {
       written_ = next_page;
     }
   }
-  block_.append(kBetween).append(event);
+  block_.append(kBetween).append(event).append(rest);
   return Status::ok();
 }
 
 Status TraceFile::flush() {
   HVD_TRY(write(block_, written_));
+  if (gives_way_) sched_yield();
   written_ += static_cast<int64_t>(block_.size());
   block_.clear();
   return Status::ok();
@@ -75,13 +78,14 @@ Status TraceFile::flush() {
 // Blank pages first: behind the bracket they do no harm, and if the disk is full they go again.
 Status TraceFile::grow() {
   const int64_t end = end_ + std::clamp(end_, kLeastGrowth, kMostGrowth);
-  const std::string blanks(kLeastGrowth, ' ');
-  for (int64_t at = end_; at < end; at += kLeastGrowth) {
-    const auto bytes = static_cast<size_t>(std::min(kLeastGrowth, end - at));
+  const std::string blanks(kBlock, ' ');
+  for (int64_t at = end_; at < end; at += kBlock) {
+    const auto bytes = static_cast<size_t>(std::min<int64_t>(kBlock, end - at));
     if (Status written = write(std::string_view(blanks).substr(0, bytes), at); !written.is_ok()) {
       (void)!::ftruncate(fd_.get(), end_);
       return written;
     }
+    if (gives_way_) sched_yield();  // and not between the next two
   }
   HVD_TRY(write("]", end - 1));
   HVD_TRY(write(" ", end_ - 1));

@@ -33,15 +33,19 @@ class TraceFile {
  public:
   // What add() accepts at most.
   static constexpr size_t kLongestEvent = 4000;
+  // As much is written at a time.
+  static constexpr size_t kBlock = size_t{64} << 10;
 
   // Replaces what was at `path`. `first` is the first event.
   static Result<TraceFile> create(const std::string& path, std::string_view first);
 
-  // Adds one JSON object. It is in the file after the next flush().
-  Status add(std::string_view event);
+  // Adds one JSON object, which may come in two parts. It is in the file after the next flush().
+  Status add(std::string_view event, std::string_view rest = {});
   Status flush();
   // How much waits for flush().
   size_t unwritten() const { return block_.size(); }
+  // Whether other threads get the core after every block, some 40 us of work.
+  void set_gives_way(bool gives_way) { gives_way_ = gives_way; }
   // Flushes and cuts off what is blank. Without it the file is as valid, but longer.
   Status close();
 
@@ -58,6 +62,7 @@ class TraceFile {
   int64_t written_ = 0;  // events end here, and block_ continues
   int64_t end_ = 0;      // the bracket is the last byte before this
   std::string block_;
+  bool gives_way_ = false;
 };
 
 }  // namespace hvd
