@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/config.h"
-#include "base/fork_mark.h"
 #include "base/log.h"
+#include "capi/operation.h"
 #include "capi/process.h"
 #include "engine/job.h"
 #include "net/secret.h"
@@ -25,16 +25,12 @@ using hvd::Job;
 using hvd::Status;
 using hvd::StatusCode;
 
-// The caller's handle and the engine's operation are one object: a blocking small operation costs a
-// single allocation for both. It keeps neither the job nor the engine alive, so that a forgotten
-// handle does not keep threads; once they are gone it is done.
-struct hvd_operation final : hvd::Operation {  // NOLINT(readability-identifier-naming): C's name
-  using Operation::Operation;
-  std::weak_ptr<Job> job;
-  std::weak_ptr<Engine> engine;
-  std::shared_ptr<hvd_operation> self;  // while the caller has it
-  const hvd::ForkMark mark;
-};
+void hvd_operation::end() {
+  std::unique_ptr<hvd_operation> mine(this);
+  if (tasks.size() != 1) return;
+  tasks.front().own_output.reset();
+  hvd::Process::current().put_aside(std::move(mine));
+}
 
 struct hvd_store {  // NOLINT(readability-identifier-naming)
   std::unique_ptr<hvd::StoreServer> server;
@@ -164,16 +160,18 @@ Status to_task(const hvd_request& request, hvd::RequestType type, const hvd_tens
   task.request.type = type;
   task.request.dtype = static_cast<hvd::DType>(tensor.dtype);
   // What a collective does not use is the same on all ranks, so that nobody disagrees about it.
-  if (request.collective == HVD_ALLREDUCE || request.collective == HVD_REDUCESCATTER) {
-    task.request.op = static_cast<hvd::ReduceOp>(request.op);
-    task.request.prescale = request.prescale;
-    task.request.postscale = request.postscale;
-  }
-  if (request.collective == HVD_BROADCAST) task.request.root = request.root;
+  const bool reduces =
+      request.collective == HVD_ALLREDUCE || request.collective == HVD_REDUCESCATTER;
+  task.request.op = reduces ? static_cast<hvd::ReduceOp>(request.op) : hvd::ReduceOp::kSum;
+  task.request.prescale = reduces ? request.prescale : 1.0;
+  task.request.postscale = reduces ? request.postscale : 1.0;
+  task.request.root = request.collective == HVD_BROADCAST ? request.root : -1;
   task.request.shape.assign(tensor.shape, tensor.shape + tensor.dims);
   task.in = static_cast<const std::byte*>(tensor.input);
   task.out = static_cast<std::byte*>(tensor.output);
   task.splits.assign(tensor.splits, tensor.splits + tensor.split_count);
+  task.has_own_shape = false;
+  task.received_splits.clear();
   return Status::ok();
 }
 
@@ -188,6 +186,7 @@ Status to_tasks(const hvd_request& request, const hvd_tensor* tensors, int32_t c
   }
   if (type == hvd::RequestType::kBarrier) {
     if (count != 0) return hvd::invalid_argument("a barrier has no tensors");
+    tasks.clear();
     tasks.resize(1);
     tasks[0].request.name = "barrier.noname";
     tasks[0].request.type = type;
@@ -228,21 +227,25 @@ hvd::Operation::Done to_done(const hvd_request& request) {
 
 // Submission -------------------------------------------------------------------------------------
 
-// The caller's pointer is set before anybody can call `done`.
-Status submit(const std::shared_ptr<Job>& job, int set,
-              const std::shared_ptr<hvd_operation>& operation, hvd::Follow follow,
-              hvd_operation** handle) {
+// Most operations belong where they belonged when they were last used.
+template <typename T>
+void point_at(std::weak_ptr<T>& pointer, const std::shared_ptr<T>& to) {
+  if (pointer.owner_before(to) || to.owner_before(pointer)) pointer = to;
+}
+
+// The caller's pointer is set before anybody can call `done`, who may give it back.
+Status submit(const std::shared_ptr<Job>& job, int set, hvd::Operation::Share share,
+              hvd::Follow follow, hvd_operation** handle) {
   HVD_TRY_ASSIGN(const std::shared_ptr<Engine> engine, job->engine(set));
-  operation->job = job;
-  operation->engine = engine;
-  if (handle != nullptr) {
-    operation->self = operation;
-    *handle = operation.get();
-  }
+  auto& operation = static_cast<hvd_operation&>(*share);
+  point_at(operation.job, job);
+  point_at(operation.engine, engine);
+  if (handle == nullptr) return engine->submit(operation, follow);
+  *handle = static_cast<hvd_operation*>(share.release());
   Status submitted = engine->submit(operation, follow);
-  if (!submitted.is_ok() && handle != nullptr) {
+  if (!submitted.is_ok()) {
+    share.reset(&operation);
     *handle = nullptr;
-    operation->self.reset();
   }
   return submitted;
 }
@@ -332,29 +335,27 @@ hvd_code hvd_process_set_ranks(int32_t id, int32_t* ranks, int32_t room, int32_t
 }
 
 hvd_code hvd_submit(const hvd_request* request, const hvd_tensor* tensors, int32_t count,
-                    hvd_operation** operation) {
-  if (operation != nullptr) *operation = nullptr;
+                    hvd_operation** handle) {
+  if (handle != nullptr) *handle = nullptr;
   return guarded([&] {
-    const std::shared_ptr<Job> job = hvd::Process::current().job();
+    auto [job, operation] = hvd::Process::current().begin_submission();
     if (job == nullptr) return no_job();
     if (const Status sized = check_size("hvd_request", request->size, sizeof(*request));
         !sized.is_ok()) {
       return to_code(sized);
     }
-    if (operation == nullptr && request->done == nullptr) {
+    if (handle == nullptr && request->done == nullptr) {
       return fail_with(HVD_INVALID_ARGUMENT,
                        "without a `done` callback there has to be a place for the operation");
     }
-    std::vector<hvd::TensorTask> tasks;
-    if (const Status read = to_tasks(*request, tensors, count, tasks); !read.is_ok()) {
+    if (const Status read = to_tasks(*request, tensors, count, operation->tasks); !read.is_ok()) {
       return to_code(read);
     }
     const auto follow =
         (request->flags & HVD_WILL_WAIT) != 0 ? hvd::Follow::kWait : hvd::Follow::kNothing;
-    return to_code(submit(
-        job, request->process_set,
-        std::make_shared<hvd_operation>(std::move(tasks), to_allocate(*request), to_done(*request)),
-        follow, operation));
+    return to_code(submit(job, request->process_set,
+                          operation.release()->begin(to_allocate(*request), to_done(*request)),
+                          follow, handle));
   });
 }
 
@@ -363,8 +364,9 @@ hvd_code hvd_join(hvd_operation** operation) {
   return guarded([&] {
     const std::shared_ptr<Job> job = hvd::Process::current().job();
     if (job == nullptr) return no_job();
-    const auto join = std::make_shared<hvd_operation>(std::vector<hvd::TensorTask>{});
-    return to_code(submit(job, Job::kGlobalSet, join, hvd::Follow::kNothing, operation));
+    auto join = std::make_unique<hvd_operation>();
+    return to_code(submit(job, Job::kGlobalSet, join.release()->begin(nullptr, nullptr),
+                          hvd::Follow::kNothing, operation));
   });
 }
 
@@ -417,10 +419,7 @@ hvd_code hvd_get_output(const hvd_operation* operation, int32_t index, hvd_outpu
   });
 }
 
-void hvd_release(hvd_operation* operation) {
-  if (operation == nullptr) return;
-  const std::shared_ptr<hvd_operation> last = std::move(operation->self);
-}
+void hvd_release(hvd_operation* operation) { const hvd::Operation::Share last(operation); }
 
 // Timeline ---------------------------------------------------------------------------------------
 

@@ -237,6 +237,33 @@ static void a_group_calls_back_once_and_asks_for_memory_per_tensor(void) {
   CHECK(strstr(seen.message, "\"a\"") != NULL);
 }
 
+/* Operations are used again, also by another collective. */
+static void an_operation_leaves_nothing_to_the_next(void) {
+  float values[4] = {1, 2, 3, 4};
+  const int64_t four = 4;
+  const int32_t some = 3;
+  hvd_request request = HVD_REQUEST_INIT;
+  hvd_tensor tensor = tensor_of("first", values, &four);
+  hvd_operation* operation = NULL;
+  hvd_output output = {sizeof output};
+  request.collective = HVD_ALLTOALL;
+  tensor.output = NULL;
+  tensor.splits = &some;
+  tensor.split_count = 1;
+  CHECK(hvd_submit(&request, &tensor, 1, &operation) == HVD_OK);
+  CHECK(hvd_wait(operation, -1) == HVD_OK && hvd_get_output(operation, 0, &output) == HVD_OK);
+  CHECK(output.split_count == 1 && output.dims == 1 && output.shape[0] == 3);
+  hvd_release(operation);
+
+  tensor = tensor_of("next", values, &four);
+  request.collective = HVD_ALLREDUCE;
+  CHECK(hvd_submit(&request, &tensor, 1, &operation) == HVD_OK);
+  CHECK(hvd_wait(operation, -1) == HVD_OK && hvd_get_output(operation, 0, &output) == HVD_OK);
+  CHECK(output.data == values && output.split_count == 0);
+  CHECK(output.dims == 1 && output.shape[0] == 4);
+  hvd_release(operation);
+}
+
 static void wrong_arguments_fail_at_once(void) {
   float values[4] = {0};
   const int64_t four = 4;
@@ -411,6 +438,7 @@ int main(void) {
   factors_scale_before_and_after();
   barrier_and_join_return();
   a_group_calls_back_once_and_asks_for_memory_per_tensor();
+  an_operation_leaves_nothing_to_the_next();
   wrong_arguments_fail_at_once();
   later_versions_of_a_tensor_are_read_by_their_size();
   process_sets_are_listed_and_refused();

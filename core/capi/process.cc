@@ -7,6 +7,15 @@
 #include "base/log.h"
 
 namespace hvd {
+namespace {
+
+constexpr size_t kMostAside = 4096;  // operations of some 600 bytes
+
+}  // namespace
+
+Process::Process(const Process* inherited) : inherited_(inherited) {
+  aside_.reserve(kMostAside);  // so that putting one aside cannot fail
+}
 
 Process& Process::current() {
   static std::atomic<Process*> current{new Process(nullptr)};
@@ -16,6 +25,25 @@ Process& Process::current() {
     if (current.compare_exchange_strong(process, fresh.get())) process = fresh.release();
   }
   return *process;
+}
+
+Process::Submission Process::begin_submission() {
+  Submission begun;
+  {
+    MutexLock lock(mutex_);
+    begun.job = job_;
+    if (!aside_.empty()) {
+      begun.operation = std::move(aside_.back());
+      aside_.pop_back();
+    }
+  }
+  if (begun.operation == nullptr) begun.operation = std::make_unique<hvd_operation>();
+  return begun;
+}
+
+void Process::put_aside(std::unique_ptr<hvd_operation> operation) {
+  MutexLock lock(mutex_);
+  if (aside_.size() < kMostAside) aside_.push_back(std::move(operation));
 }
 
 Status Process::start(JobOptions options) {

@@ -5,10 +5,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/fork_mark.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "capi/operation.h"
 #include "engine/job.h"
 
 namespace hvd {
@@ -25,13 +27,23 @@ class Process {
     return job_;
   }
 
+  // What a submission starts from, for one look at the lock: the job, null if there is none, and an
+  // operation.
+  struct Submission {
+    std::shared_ptr<Job> job;
+    std::unique_ptr<hvd_operation> operation;
+  };
+  Submission begin_submission() HVD_EXCLUDES(mutex_);
+  // An operation that nobody needs any more, for the next submission.
+  void put_aside(std::unique_ptr<hvd_operation> operation) HVD_EXCLUDES(mutex_);
+
   // Does nothing while a job is running. `options` need no config and no round.
   Status start(JobOptions options) HVD_EXCLUDES(changing_, mutex_);
   // Returns once nobody uses the job any more and nothing of it is left.
   void shutdown() HVD_EXCLUDES(changing_, mutex_);
 
  private:
-  explicit Process(const Process* inherited) : inherited_(inherited) {}
+  explicit Process(const Process* inherited);
   std::shared_ptr<Job> own(std::unique_ptr<Job> job) HVD_EXCLUDES(mutex_);
   void leave() HVD_REQUIRES(changing_) HVD_EXCLUDES(mutex_);
 
@@ -46,6 +58,7 @@ class Process {
   Mutex mutex_;  // held for moments only
   CondVar ended_;
   std::shared_ptr<Job> job_ HVD_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<hvd_operation>> aside_ HVD_GUARDED_BY(mutex_);
   bool alive_ HVD_GUARDED_BY(mutex_) = false;  // a job exists, perhaps in the hands of its users
 };
 

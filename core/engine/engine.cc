@@ -85,9 +85,9 @@ Engine::~Engine() {
 
 // Submission -------------------------------------------------------------------------------------
 
-Status Engine::submit(const std::shared_ptr<Operation>& operation, Follow follow) {
+Status Engine::submit(Operation& operation, Follow follow) {
   if (has_ended_) return ended();
-  for (TensorTask& task : operation->tasks) HVD_TRY(check_arguments(task, job_ranks()));
+  for (TensorTask& task : operation.tasks) HVD_TRY(check_arguments(task, job_ranks()));
   HVD_TRY(in_flight_.add(operation));
   if (port_ == nullptr) {
     MutexLock lock(running_);

@@ -55,7 +55,7 @@ class Engine {
   const std::vector<int>& job_ranks() const { return options_.worker.executor.job_ranks; }
 
   // Safe from any thread, and never waits. Fails at once for what is wrong by itself.
-  Status submit(const std::shared_ptr<Operation>& operation, Follow follow = Follow::kNothing);
+  Status submit(Operation& operation, Follow follow = Follow::kNothing);
 
   // Runs the engine until the operation is done, or until the deadline, after which it goes on.
   // Returns kTimeout then, and ok otherwise: how the operation fared is in its status().

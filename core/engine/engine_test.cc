@@ -69,7 +69,7 @@ TEST_P(EngineTest, ReducesTensorsThatRanksSubmitInAnyOrder) {
       std::iota(order.begin(), order.end(), 0);
       std::shuffle(order.begin(), order.end(), random);
       std::vector<std::vector<float>> data(kTensors);
-      std::vector<Result<std::shared_ptr<Operation>>> started;
+      std::vector<Result<Operation::Share>> started;
       for (const int tensor : order) {
         data[tensor] = ramp(rank + tensor, 1 + tensor * 37 % 500);
         started.push_back(member.start_allreduce("t" + std::to_string(tensor), data[tensor]));
@@ -241,8 +241,8 @@ TEST_P(EngineTest, LetsRanksWithoutDataJoin) {
       EXPECT_EQ(least.front(), static_cast<float>(batch + 2));
       EXPECT_EQ(greatest.front(), static_cast<float>(-batch - 2));
     }
-    auto join = std::make_shared<Operation>(std::vector<TensorTask>{});
-    ASSERT_OK(member.engine().submit(join, Follow::kWait));
+    auto join = Operation::make(std::vector<TensorTask>{});
+    ASSERT_OK(member.engine().submit(*join, Follow::kWait));
     ASSERT_OK(member.engine().wait(*join));
     ASSERT_OK(join->status());
     EXPECT_EQ(join->last_joined(), size - 1);
@@ -258,13 +258,12 @@ TEST_P(EngineTest, CompletesForCallersWhoDoNotWait) {
     std::atomic<int> called{0};
     std::vector<TensorTask> tasks;
     tasks.push_back(Member::task<float>(RequestType::kAllreduce, "x", data, &data, {1000}));
-    auto operation =
-        std::make_shared<Operation>(std::move(tasks), nullptr, [&](const Operation& done) {
-          EXPECT_TRUE(done.status().is_ok());
-          called = 1;
-          called.notify_one();
-        });
-    ASSERT_OK(member.engine().submit(operation));
+    auto operation = Operation::make(std::move(tasks), nullptr, [&](const Operation& done) {
+      EXPECT_TRUE(done.status().is_ok());
+      called = 1;
+      called.notify_one();
+    });
+    ASSERT_OK(member.engine().submit(*operation));
     called.wait(0);
     EXPECT_TRUE(operation->is_done());
     EXPECT_EQ(data, sum_of_ramps(size, 1000));
@@ -294,12 +293,11 @@ TEST_P(EngineTest, FailsOnlyTheRankThatHasNoMemoryForAnOutput) {
     std::vector<int32_t> memory(size);
     std::vector<TensorTask> tasks;
     tasks.push_back(Member::task<int32_t>(RequestType::kAllgather, "g", mine, nullptr, {1}));
-    auto operation =
-        std::make_shared<Operation>(std::move(tasks), [&](int, const Shape& shape) -> std::byte* {
-          EXPECT_EQ(shape, Shape{size});
-          return rank == 1 ? nullptr : reinterpret_cast<std::byte*>(memory.data());
-        });
-    ASSERT_OK(member.engine().submit(operation, Follow::kWait));
+    auto operation = Operation::make(std::move(tasks), [&](int, const Shape& shape) -> std::byte* {
+      EXPECT_EQ(shape, Shape{size});
+      return rank == 1 ? nullptr : reinterpret_cast<std::byte*>(memory.data());
+    });
+    ASSERT_OK(member.engine().submit(*operation, Follow::kWait));
     ASSERT_OK(member.engine().wait(*operation));
     EXPECT_EQ(operation->status().is_ok(), rank != 1);
     if (rank != 1) {
@@ -329,7 +327,7 @@ TEST_P(EngineTest, WorksWithoutCacheAndWithOneThatIsTooSmall) {
         [](Member& member, int rank, int size) {
           for (int step = 0; step < 4; ++step) {
             std::vector<std::vector<float>> data(7, ramp(rank, 4));
-            std::vector<Result<std::shared_ptr<Operation>>> started;
+            std::vector<Result<Operation::Share>> started;
             for (int i = 0; i < 7; ++i) {
               const int tensor = (i + rank + step) % 7;
               started.push_back(member.start_allreduce("t" + std::to_string(tensor), data[tensor]));
@@ -347,7 +345,7 @@ TEST_P(EngineTest, NegotiatesLongNamesOfManyTensors) {
   run([](Member& member, int rank, int size) {
     constexpr int kTensors = 300;
     std::vector<std::vector<float>> data(kTensors, std::vector<float>{static_cast<float>(rank)});
-    std::vector<Result<std::shared_ptr<Operation>>> started;
+    std::vector<Result<Operation::Share>> started;
     for (int i = 0; i < kTensors; ++i) {
       const int tensor = rank % 2 == 0 ? i : kTensors - 1 - i;
       started.push_back(
@@ -434,7 +432,7 @@ TEST(Autotune, TriesValuesKeepsTheBestAndDisturbsNoResult) {
     Member member(net, port, options);
     for (int step = 0; step < 120; ++step) {
       std::vector<std::vector<float>> data(5);
-      std::vector<Result<std::shared_ptr<Operation>>> started;
+      std::vector<Result<Operation::Share>> started;
       for (int i = 0; i < 5; ++i) {
         data[i] = ramp(net.rank(), 100 * (i + 1));
         started.push_back(member.start_allreduce("t" + std::to_string(i), data[i]));
@@ -522,7 +520,7 @@ TEST(Deterministic, BitsDependOnValuesAlone) {
         std::vector<int> order(kTensors);
         std::iota(order.begin(), order.end(), 0);
         std::shuffle(order.begin(), order.end(), chance);
-        std::vector<Result<std::shared_ptr<Operation>>> started;
+        std::vector<Result<Operation::Share>> started;
         for (const int i : order) {
           started.push_back(
               member.start_allreduce("t" + std::to_string(i), data[i], ReduceOp::kAverage));

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <ctime>
+#include <string>
 #include <utility>
 
 namespace hvd {
 namespace {
 
-constexpr char kJoinName[] = "join";
+const std::string kJoinName = "join";
 // Scripts may use a new name for every call: from here on idle names are forgotten.
 constexpr size_t kMostNames = 8192;
 
@@ -21,35 +22,42 @@ InFlight::Time InFlight::now() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-Status InFlight::add(const std::shared_ptr<Operation>& operation) {
+Status InFlight::add(Operation& operation) {
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) return closed_;
   const Time since = now();
-  for (size_t i = 0; i < operation->tasks.size(); ++i) {
-    TensorTask& task = operation->tasks[i];
-    InFlightName& name = names_[task.request.name];
+  for (size_t i = 0; i < operation.tasks.size(); ++i) {
+    TensorTask& task = operation.tasks[i];
+    auto& [text, name] = *names_.try_emplace(task.request.name).first;
     if (name.task == nullptr) {
-      name = {&task, operation, since};
+      name.task = &task;
+      name.since = since;
       task.name_in_flight = &name;
+      last_submitted_ = &text;
       continue;
     }
-    for (size_t j = 0; j < i; ++j) *operation->tasks[j].name_in_flight = {};
+    for (size_t j = 0; j < i; ++j) operation.tasks[j].name_in_flight->task = nullptr;
     return invalid_argument(
         fmt::format("{} \"{}\": an operation of this name is in flight already; wait for it, or "
                     "give each tensor a name of its own",
                     to_string(task.request.type), task.request.name));
   }
-  names_in_use_ += operation->tasks.size();
-  if (operation->joins()) joins_.push_back(operation);
-  last_submitted_ = operation->joins() ? kJoinName : operation->tasks.back().request.name;
+  names_in_use_ += operation.tasks.size();
+  Operation::Share share = operation.share();
+  if (operation.joins()) {
+    joins_.push_back(std::move(share));
+    last_submitted_ = &kJoinName;
+  } else {
+    (void)share.release();  // its names have it, until the last of them is removed
+  }
   last_submission_ = since;
-  queue_.push_back(operation);
-  count_.fetch_add(1, std::memory_order_relaxed);
+  queue_.push_back(&operation);
+  count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   queued_.store(true, std::memory_order_release);
   return Status::ok();
 }
 
-void InFlight::take_queued(std::vector<std::shared_ptr<Operation>>& queued) {
+void InFlight::take_queued(std::vector<Operation*>& queued) {
   queued.clear();
   MutexLock lock(mutex_);
   queued_.store(false, std::memory_order_relaxed);
@@ -61,30 +69,31 @@ size_t InFlight::queued() const {
   return queue_.size();
 }
 
-void InFlight::remove(std::span<TensorTask* const> tasks,
-                      std::vector<std::shared_ptr<Operation>>& finished) {
+void InFlight::remove(std::span<TensorTask* const> tasks, std::vector<Operation::Share>& finished) {
+  const size_t before = finished.size();
   MutexLock lock(mutex_);
+  if (!closed_.is_ok()) return;  // close() has returned them
   if (!tasks.empty() && tasks.back() != nullptr) last_completed_ = tasks.back()->request.name;
   for (TensorTask* task : tasks) {
     if (task == nullptr) continue;
-    InFlightName& name = *task->name_in_flight;
-    std::shared_ptr<Operation> operation = std::move(name.operation);
-    name.task = nullptr;
+    task->name_in_flight->task = nullptr;
     --names_in_use_;
-    if (--operation->remaining > 0) continue;
-    finished.push_back(std::move(operation));
-    count_.fetch_sub(1, std::memory_order_relaxed);
+    if (--task->operation->remaining == 0) finished.emplace_back(task->operation);
   }
+  count_.store(count_.load(std::memory_order_relaxed) - (finished.size() - before),
+               std::memory_order_relaxed);
   if (names_.size() > kMostNames + 2 * names_in_use_) forget_idle_names();
 }
 
 void InFlight::forget_idle_names() {
-  std::erase_if(names_, [](const auto& entry) { return entry.second.task == nullptr; });
+  std::erase_if(names_, [last = last_submitted_](const auto& entry) {
+    return entry.second.task == nullptr && &entry.first != last;
+  });
 }
 
-void InFlight::remove_joins(std::vector<std::shared_ptr<Operation>>& finished) {
+void InFlight::remove_joins(std::vector<Operation::Share>& finished) {
   MutexLock lock(mutex_);
-  count_.fetch_sub(joins_.size(), std::memory_order_relaxed);
+  count_.store(count_.load(std::memory_order_relaxed) - joins_.size(), std::memory_order_relaxed);
   for (auto& join : joins_) finished.push_back(std::move(join));
   joins_.clear();
 }
@@ -96,7 +105,7 @@ RankReport InFlight::describe() const {
   };
   RankReport report;
   report.answered = true;
-  report.last_submitted = last_submitted_;
+  if (last_submitted_ != nullptr) report.last_submitted = *last_submitted_;
   report.last_completed = last_completed_;
   report.seconds_since_last_submission = seconds_since(last_submission_);
   for (const auto& [name, entry] : names_) {
@@ -117,18 +126,18 @@ std::chrono::duration<double> InFlight::oldest() const {
   return at - first;
 }
 
-std::vector<std::shared_ptr<Operation>> InFlight::close(const Status& reason) {
+std::vector<Operation::Share> InFlight::close(const Status& reason) {
   MutexLock lock(mutex_);
   if (closed_.is_ok()) closed_ = reason;
-  std::vector<std::shared_ptr<Operation>> all = std::exchange(joins_, {});
+  std::vector<Operation::Share> all = std::exchange(joins_, {});
   for (auto& [name, entry] : names_) {
-    if (entry.task != nullptr) all.push_back(std::move(entry.operation));
+    if (entry.task == nullptr) continue;
+    // A group is in flight under each of its names that is not done.
+    if (--entry.task->operation->remaining == 0) all.emplace_back(entry.task->operation);
   }
-  // A group is in flight under each of its names.
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
   names_.clear();
   names_in_use_ = 0;
+  last_submitted_ = nullptr;
   queue_.clear();
   queued_.store(false, std::memory_order_relaxed);
   count_.store(0, std::memory_order_relaxed);

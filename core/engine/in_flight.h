@@ -14,38 +14,39 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/operation.h"
-#include "engine/plan.h"
+#include "engine/response_cache.h"
 #include "engine/stall/rank_report.h"
 
 namespace hvd {
 
-// A name that is or was in use. Of InFlight alone; tasks hold it so that nobody looks it up twice.
+// A name that is or was in use. Tasks hold it so that nobody looks it up twice.
 struct InFlightName {
   TensorTask* task = nullptr;  // null when it is not in use
-  std::shared_ptr<Operation> operation;
   std::chrono::nanoseconds since{0};
+  // Of the thread that runs the engine: where the cache of responses had the name last time.
+  ResponseId number = kNoResponse;
 };
 
 class InFlight {
  public:
-  // All of its tensors or none: fails with kInvalidArgument when a name is in use, and with the
-  // reason given to close() after that.
-  Status add(const std::shared_ptr<Operation>& operation) HVD_EXCLUDES(mutex_);
+  // All of its tensors or none, and takes a share of it until it is removed: fails with
+  // kInvalidArgument when a name is in use, and with the reason given to close() after that.
+  Status add(Operation& operation) HVD_EXCLUDES(mutex_);
 
   // What has come since the last call; cheap to ask for in vain.
   bool has_queued() const { return queued_.load(std::memory_order_acquire); }
   // In place of what `queued` held.
-  void take_queued(std::vector<std::shared_ptr<Operation>>& queued) HVD_EXCLUDES(mutex_);
+  void take_queued(std::vector<Operation*>& queued) HVD_EXCLUDES(mutex_);
   size_t queued() const HVD_EXCLUDES(mutex_);
 
   // Their names may be used again. Appends the operations of which nothing is left.
-  void remove(std::span<TensorTask* const> tasks, std::vector<std::shared_ptr<Operation>>& finished)
+  void remove(std::span<TensorTask* const> tasks, std::vector<Operation::Share>& finished)
       HVD_EXCLUDES(mutex_);
   // The same for all joins.
-  void remove_joins(std::vector<std::shared_ptr<Operation>>& finished) HVD_EXCLUDES(mutex_);
+  void remove_joins(std::vector<Operation::Share>& finished) HVD_EXCLUDES(mutex_);
 
   // No operation is accepted from now on. Returns those that were in flight.
-  std::vector<std::shared_ptr<Operation>> close(const Status& reason) HVD_EXCLUDES(mutex_);
+  std::vector<Operation::Share> close(const Status& reason) HVD_EXCLUDES(mutex_);
 
   // What this rank has been doing, for the others to read: all but its place and its call.
   RankReport describe() const HVD_EXCLUDES(mutex_);
@@ -64,14 +65,14 @@ class InFlight {
   std::atomic<bool> queued_{false};
   std::atomic<size_t> count_{0};
   mutable Mutex mutex_;
-  std::vector<std::shared_ptr<Operation>> queue_ HVD_GUARDED_BY(mutex_);
+  std::vector<Operation*> queue_ HVD_GUARDED_BY(mutex_);
   // A name stays when it is not in use, because most come again: finding it costs a tenth of a
   // microsecond less than making it.
   std::unordered_map<std::string, InFlightName> names_ HVD_GUARDED_BY(mutex_);
   size_t names_in_use_ HVD_GUARDED_BY(mutex_) = 0;
-  std::vector<std::shared_ptr<Operation>> joins_ HVD_GUARDED_BY(mutex_);
+  std::vector<Operation::Share> joins_ HVD_GUARDED_BY(mutex_);
   Status closed_ HVD_GUARDED_BY(mutex_);
-  std::string last_submitted_ HVD_GUARDED_BY(mutex_);
+  const std::string* last_submitted_ HVD_GUARDED_BY(mutex_) = nullptr;  // lies in names_, mostly
   std::string last_completed_ HVD_GUARDED_BY(mutex_);
   Time last_submission_ HVD_GUARDED_BY(mutex_) = now();
 };

@@ -274,8 +274,8 @@ Status Job::agree(RequestType type, std::string name, const std::vector<int>& wh
   task.request.shape.assign(what.begin(), what.end());
   std::vector<TensorTask> tasks;
   tasks.push_back(std::move(task));
-  const auto operation = std::make_shared<Operation>(std::move(tasks));
-  HVD_TRY(world_->submit(operation, Follow::kWait));
+  const Operation::Share operation = Operation::make(std::move(tasks));
+  HVD_TRY(world_->submit(*operation, Follow::kWait));
   HVD_TRY(world_->wait(*operation));
   return operation->status();
 }

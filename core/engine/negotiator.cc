@@ -60,8 +60,8 @@ Negotiator::~Negotiator() = default;
 
 // Arrivals ---------------------------------------------------------------------------------------
 
-void Negotiator::submit(const Request& request, uint32_t group, void* mark) {
-  ResponseCache::Entry* cached = cache_.find(request.name);
+void Negotiator::submit(const Request& request, uint32_t group, void* mark, ResponseId& known) {
+  ResponseCache::Entry* cached = cache_.find(request.name, known);
   if (cached != nullptr && ResponseCache::answers(*cached->response, request, options_.rank)) {
     cached->pending->group = group;
     cached->pending->mark = mark;
@@ -305,7 +305,7 @@ ByteBuffer Negotiator::encode_announcement() {
     }
   }
   complete_.clear();
-  std::sort(ids.begin(), ids.end());
+  if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
   Encoder out;
   out.put(static_cast<uint8_t>(MessageKind::kAnnouncement)).put(plans_seen_).put(joins_to_tell_);
   encode_ids(ids, out);

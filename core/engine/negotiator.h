@@ -61,8 +61,13 @@ class Negotiator {
   // Events. --------------------------------------------------------------------------------------
 
   // This rank has a tensor. Its name is not in use by an earlier one that no plan has answered.
-  // `mark` comes back with the plan that answers it.
-  void submit(const Request& request, uint32_t group = 0, void* mark = nullptr);
+  // `mark` comes back with the plan that answers it. `known` is what an earlier call left there for
+  // the same name, or kNoResponse.
+  void submit(const Request& request, uint32_t group, void* mark, ResponseId& known);
+  void submit(const Request& request, uint32_t group = 0, void* mark = nullptr) {
+    ResponseId unknown = kNoResponse;
+    submit(request, group, mark, unknown);
+  }
   // From now on this rank takes part in every reduction without having a tensor.
   void join();
   // This rank wants the engine to end everywhere.
@@ -140,7 +145,8 @@ class Negotiator {
   Status arrive_by_number(int party, ResponseId id);
   Status receive_plan(ConstBytes message);
   Status expect_answer(const PendingTensor* pending, const std::string& name) const;
-  void apply(const DecidedPlan& decided);
+  // `cached` are the entries that it names.
+  void apply(DecidedPlan& decided, std::span<ResponseCache::Entry* const> cached);
   void retire(std::vector<ResponseCache::Entry>& evicted);
   void forget_retired();
   void mark_joined(int rank);
@@ -190,6 +196,8 @@ class Negotiator {
   };
   std::deque<Retired> retired_;
   std::vector<uint64_t> plans_seen_by_;
+
+  std::vector<ResponseCache::Entry*> answered_;  // kept for its memory
 
   uint64_t messages_sent_ = 0;
   Observer* observer_ = nullptr;

@@ -39,6 +39,9 @@ struct TensorTask {
   const Shape& shape_of_output() const { return has_own_shape ? output_shape : request.shape; }
 };
 
+// Lives until the last share of it is given up: that of the caller, who may look at the outcome as
+// long as he likes, and that of the engine, until it is done. The count is inside: an operation
+// that has been used can be kept for the next one, with all of its memory.
 class Operation {
  public:
   // Gives memory for the output of tensor `index`, or null when there is none.
@@ -46,19 +49,25 @@ class Operation {
   // Called once, on whichever thread runs the engine: it must neither block nor fail.
   using Done = std::function<void(const Operation&)>;
 
-  explicit Operation(std::vector<TensorTask> tasks_of, Allocate allocate_by = nullptr,
-                     Done call_when_done = nullptr)
-      : tasks(std::move(tasks_of)),
-        allocate(std::move(allocate_by)),
-        when_done(std::move(call_when_done)),
-        remaining(tasks.size()) {
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      tasks[i].operation = this;
-      tasks[i].index = static_cast<int>(i);
-    }
+  struct GiveUp {
+    void operator()(Operation* operation) const { operation->give_up(); }
+  };
+  using Share = std::unique_ptr<Operation, GiveUp>;
+
+  static Share make(std::vector<TensorTask> tasks, Allocate allocate = nullptr,
+                    Done when_done = nullptr) {
+    Share made(new Operation);
+    made->tasks = std::move(tasks);
+    made->prepare(std::move(allocate), std::move(when_done));
+    return made;
   }
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
+
+  Share share() {
+    shares_.fetch_add(1, std::memory_order_relaxed);
+    return Share(this);
+  }
 
   // Without tensors it is a join.
   bool joins() const { return tasks.empty(); }
@@ -70,12 +79,12 @@ class Operation {
   int last_joined() const { return last_joined_; }
 
   std::vector<TensorTask> tasks;
-  const Allocate allocate;
-  const Done when_done;
+  Allocate allocate;
+  Done when_done;
   uint32_t group = 0;
 
   // The engine's.
-  size_t remaining;
+  size_t remaining = 0;
   void note(const Status& status) {
     if (status_.is_ok() && !status.is_ok()) status_ = status;
   }
@@ -85,7 +94,35 @@ class Operation {
     if (when_done) when_done(*this);
   }
 
+ protected:
+  Operation() = default;
+  virtual ~Operation() = default;
+
+  // Makes it an operation that nobody has submitted, on its present tasks; the caller has the one
+  // share of it.
+  void prepare(Allocate allocate_by, Done call_when_done) {
+    allocate = std::move(allocate_by);
+    when_done = std::move(call_when_done);
+    group = 0;
+    remaining = tasks.size();
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      tasks[i].operation = this;
+      tasks[i].index = static_cast<int>(i);
+    }
+    status_ = Status::ok();
+    last_joined_ = -1;
+    done_.store(false, std::memory_order_relaxed);
+    shares_.store(1, std::memory_order_relaxed);
+  }
+  // The last share has gone.
+  virtual void end() { delete this; }
+
  private:
+  void give_up() {
+    if (shares_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
+  }
+
+  std::atomic<uint32_t> shares_{1};
   std::atomic<bool> done_{false};
   Status status_;
   int last_joined_ = -1;

@@ -26,23 +26,29 @@ void Negotiator::decide() {
   has_news_ = false;
   DecidedPlan decided;
   decided.remember = joined_count_ == 0;
-  std::vector<PendingTensor*> cached;
+  std::vector<ResponseCache::Entry*>& cached = answered_;
+  cached.clear();
   std::vector<uint32_t> spelled_groups;
   for (PendingTensor* pending : std::exchange(complete_, {})) {
     if (pending->merged == nullptr &&
         (joined_count_ == 0 || may_run_with_joined(pending->cached->response->request.type))) {
-      cached.push_back(pending);
+      cached.push_back(pending->cached);
     } else {
       decided.spelled.push_back(decide_one(*pending));
       spelled_groups.push_back(pending->group);
     }
   }
-  std::sort(cached.begin(), cached.end(), [](const PendingTensor* a, const PendingTensor* b) {
-    return a->cached->id < b->cached->id;
-  });
-  for (const PendingTensor* pending : cached) {
-    decided.cached.push_back(pending->cached->id);
-    if (options_.groups_matter) decided.groups.push_back(pending->group);
+  // Mostly they come in order, and then sorting would cost ten times as much as looking.
+  const auto is_older = [](const ResponseCache::Entry* a, const ResponseCache::Entry* b) {
+    return a->id < b->id;
+  };
+  if (!std::is_sorted(cached.begin(), cached.end(), is_older)) {
+    std::sort(cached.begin(), cached.end(), is_older);
+  }
+  decided.cached.reserve(cached.size());
+  for (const ResponseCache::Entry* entry : cached) {
+    decided.cached.push_back(entry->id);
+    if (options_.groups_matter) decided.groups.push_back(entry->pending->group);
   }
   if (options_.groups_matter) {
     decided.groups.insert(decided.groups.end(), spelled_groups.begin(), spelled_groups.end());
@@ -54,7 +60,7 @@ void Negotiator::decide() {
   shutdown_to_tell_ = false;
   if (!decided.shutdown.is_ok()) urgent_ = true;
   if (!options_.children.empty()) plans_to_tell_.push_back(encode(decided));
-  apply(decided);
+  apply(decided, cached);
 }
 
 // At the root everybody has spoken: what they asked for, or why it cannot be.
@@ -89,13 +95,15 @@ Response Negotiator::decide_one(PendingTensor& pending) const {
 }
 
 Status Negotiator::receive_plan(ConstBytes message) {
-  HVD_TRY_ASSIGN(const DecidedPlan decided, decode_plan(message));
+  HVD_TRY_ASSIGN(DecidedPlan decided, decode_plan(message));
+  answered_.clear();
   for (const ResponseId id : decided.cached) {
-    const ResponseCache::Entry* entry = cache_.find(id);
+    ResponseCache::Entry* entry = cache_.find(id);
     if (entry == nullptr) {
       return internal_error(fmt::format("a plan names unknown tensor number {}", id));
     }
     HVD_TRY(expect_answer(entry->pending.get(), entry->response->request.name));
+    answered_.push_back(entry);
   }
   for (const Response& response : decided.spelled) {
     HVD_TRY(expect_answer(find_pending(response.request.name), response.request.name));
@@ -109,7 +117,7 @@ Status Negotiator::receive_plan(ConstBytes message) {
   if (decided.last_joined >= size_) return invalid_argument("malformed message: last joined");
   if (!decided.shutdown.is_ok()) urgent_ = true;
   if (!options_.children.empty()) plans_to_tell_.emplace_back(message.begin(), message.end());
-  apply(decided);
+  apply(decided, answered_);
   return Status::ok();
 }
 
@@ -120,17 +128,16 @@ Status Negotiator::expect_answer(const PendingTensor* pending, const std::string
   return internal_error(fmt::format("a plan names \"{}\", which not all ranks have", name));
 }
 
-void Negotiator::apply(const DecidedPlan& decided) {
+void Negotiator::apply(DecidedPlan& decided, std::span<ResponseCache::Entry* const> cached) {
   Plan& plan = plans_.emplace_back();
   ++plans_seen_;
-  plan.responses.reserve(decided.cached.size() + decided.spelled.size());
+  plan.responses.reserve(cached.size() + decided.spelled.size());
   plan.marks.reserve(plan.responses.capacity());
-  for (const ResponseId id : decided.cached) {
-    ResponseCache::Entry& entry = *cache_.find(id);
-    cache_.touch(id);
-    plan.marks.push_back(entry.pending->mark);
-    *entry.pending = PendingTensor{.cached = &entry};
-    plan.responses.push_back(entry.response);
+  for (ResponseCache::Entry* entry : cached) {
+    cache_.touch(*entry);
+    plan.marks.push_back(entry->pending->mark);
+    *entry->pending = PendingTensor{.cached = entry};
+    plan.responses.push_back(entry->response);
   }
   // All of them first: the entry that makes room for one may be that of another.
   for (const Response& response : decided.spelled) {
@@ -147,10 +154,10 @@ void Negotiator::apply(const DecidedPlan& decided) {
     plan.responses.push_back(std::move(shared));
   }
   retire(evicted);
-  plan.groups = decided.groups;
+  plan.groups = std::move(decided.groups);
   plan.joined_here = has_joined();
-  plan.tunables = decided.tunables;
-  plan.shutdown = decided.shutdown;
+  plan.tunables = std::move(decided.tunables);
+  plan.shutdown = std::move(decided.shutdown);
   if (decided.last_joined >= 0) {
     plan.last_joined = decided.last_joined;
     unjoin_all();

@@ -14,6 +14,14 @@ ResponseCache::Entry* ResponseCache::find(ResponseId id) const {
   return found == by_id_.end() ? nullptr : found->second.get();
 }
 
+ResponseCache::Entry* ResponseCache::find(std::string_view name, ResponseId& known) const {
+  Entry* entry = find(known);
+  if (entry != nullptr && entry->response->request.name == name) return entry;
+  entry = find(name);
+  known = entry == nullptr ? kNoResponse : entry->id;
+  return entry;
+}
+
 bool ResponseCache::answers(const Response& cached, const Request& request, int rank) {
   const Request& known = cached.request;
   if (known.type != request.type || known.dtype != request.dtype || known.op != request.op ||
@@ -29,11 +37,6 @@ bool ResponseCache::answers(const Response& cached, const Request& request, int 
   // Sizes of an alltoall are exchanged each time; those of an allgather are part of the answer.
   return request.type == RequestType::kAlltoall ||
          cached.first_dimensions[rank] == request.shape.front();
-}
-
-void ResponseCache::touch(ResponseId id) {
-  Entry& entry = *by_id_.at(id);
-  ages_.splice(ages_.end(), ages_, entry.age);
 }
 
 ResponseCache::Entry* ResponseCache::insert(std::shared_ptr<const Response> response,

@@ -19,6 +19,7 @@
 namespace hvd {
 
 using ResponseId = uint32_t;
+inline constexpr ResponseId kNoResponse = UINT32_MAX;
 
 struct PendingTensor;  // of the negotiator
 struct DeletePendingTensor {
@@ -41,11 +42,14 @@ class ResponseCache {
   // Null when there is none.
   Entry* find(std::string_view name) const;
   Entry* find(ResponseId id) const;
+  // By name, after a look at number `known`, which it had last time: that is faster. Notes the
+  // number that it has now.
+  Entry* find(std::string_view name, ResponseId& known) const;
 
   // Whether `request` of rank `rank` is answered by this entry.
   static bool answers(const Response& cached, const Request& request, int rank);
 
-  void touch(ResponseId id);
+  void touch(const Entry& entry) { ages_.splice(ages_.end(), ages_, entry.age); }
   // Gives the response a number, in place of an older one of the same name. Appends the entries
   // that have to leave for it to `evicted`.
   // Null if there is no room for any.

@@ -21,13 +21,28 @@ std::vector<std::string> names(const std::vector<ResponseCache::Entry>& entries)
 TEST(ResponseCache, GivesUpTheLeastRecentlyUsed) {
   ResponseCache cache(2);
   std::vector<ResponseCache::Entry> evicted;
-  const ResponseId a = cache.insert(response("a"), evicted)->id;
+  const ResponseCache::Entry* a = cache.insert(response("a"), evicted);
   cache.insert(response("b"), evicted);
-  cache.touch(a);
+  cache.touch(*a);
   cache.insert(response("c"), evicted);
   EXPECT_EQ(names(evicted), std::vector<std::string>{"b"});
   EXPECT_NE(cache.find("a"), nullptr);
   EXPECT_EQ(cache.crowded_out(), 1u);
+}
+
+TEST(ResponseCache, FindsANameByTheNumberItHadOrHasNow) {
+  ResponseCache cache(2);
+  std::vector<ResponseCache::Entry> evicted;
+  ResponseId known = kNoResponse;
+  EXPECT_EQ(cache.find("a", known), nullptr);
+  const ResponseId first = cache.insert(response("a"), evicted)->id;
+  EXPECT_EQ(cache.find("a", known)->id, first);
+  EXPECT_EQ(known, first);
+  EXPECT_EQ(cache.find("b", known), nullptr) << "that number is another's";
+  const ResponseId second = cache.insert(response("a", {5}), evicted)->id;
+  known = first;
+  EXPECT_EQ(cache.find("a", known)->id, second);
+  EXPECT_EQ(known, second);
 }
 
 TEST(ResponseCache, NeverUsesANumberTwice) {

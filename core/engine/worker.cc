@@ -106,10 +106,10 @@ Status Worker::send_plans() {
 
 void Worker::submit_queued() {
   in_flight_.take_queued(queued_);
-  for (const auto& operation : queued_) {
+  for (Operation* operation : queued_) {
     if (operation->joins()) negotiator_.join();
     for (TensorTask& task : operation->tasks) {
-      negotiator_.submit(task.request, operation->group, &task);
+      negotiator_.submit(task.request, operation->group, &task, task.name_in_flight->number);
     }
   }
   queued_.clear();

@@ -114,11 +114,11 @@ class Worker {
   bool warned_of_crowding_ = false;
 
   // Kept for their memory.
-  std::vector<std::shared_ptr<Operation>> queued_;
+  std::vector<Operation*> queued_;
   std::vector<TensorTask*> tasks_;
   std::vector<Executor::Item> items_;
   std::vector<TensorTask*> batch_tasks_;
-  std::vector<std::shared_ptr<Operation>> finished_;
+  std::vector<Operation::Share> finished_;
 };
 
 }  // namespace hvd

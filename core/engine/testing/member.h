@@ -73,29 +73,27 @@ class Member {
     return made;
   }
 
-  Result<std::shared_ptr<Operation>> submit(TensorTask task, Follow follow = Follow::kNothing) {
+  Result<Operation::Share> submit(TensorTask task, Follow follow = Follow::kNothing) {
     std::vector<TensorTask> tasks;
     tasks.push_back(std::move(task));
     return submit(std::move(tasks), follow);
   }
-  Result<std::shared_ptr<Operation>> submit(std::vector<TensorTask> tasks,
-                                            Follow follow = Follow::kNothing) {
-    auto operation = std::make_shared<Operation>(std::move(tasks));
-    HVD_TRY(engine_->submit(operation, follow));
+  Result<Operation::Share> submit(std::vector<TensorTask> tasks, Follow follow = Follow::kNothing) {
+    Operation::Share operation = Operation::make(std::move(tasks));
+    HVD_TRY(engine_->submit(*operation, follow));
     return operation;
   }
 
   // Starts an allreduce of `data` in place, which has to stay.
-  Result<std::shared_ptr<Operation>> start_allreduce(const std::string& name,
-                                                     std::vector<float>& data,
-                                                     ReduceOp op = ReduceOp::kSum) {
+  Result<Operation::Share> start_allreduce(const std::string& name, std::vector<float>& data,
+                                           ReduceOp op = ReduceOp::kSum) {
     TensorTask made = task<float>(RequestType::kAllreduce, name, data, &data,
                                   {static_cast<int64_t>(data.size())});
     made.request.op = op;
     return submit(std::move(made));
   }
 
-  Status finish(const Result<std::shared_ptr<Operation>>& operation) {
+  Status finish(const Result<Operation::Share>& operation) {
     if (!operation.is_ok()) return operation.status();
     HVD_TRY(engine_->wait(**operation, Deadline::after(std::chrono::seconds(30))));
     return (*operation)->status();

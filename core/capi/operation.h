@@ -1,0 +1,32 @@
+// The caller's handle and the engine's operation, which are one object.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "base/fork_mark.h"
+#include "engine/job.h"
+#include "engine/operation.h"
+
+// It keeps neither the job nor the engine alive, so that a forgotten handle does not keep threads;
+// once they are gone it is done.
+//
+// One that has been used waits for the next submission (Process::put_aside), with the memory of its
+// name, its shape and its lists, and mostly for the same engine: a step of 1,000 tensors allocates
+// nothing, where three allocations each took a fifth of its time.
+struct hvd_operation final : hvd::Operation {  // NOLINT(readability-identifier-naming): C's name
+ public:
+  // Ready to be submitted with its present tasks.
+  hvd::Operation::Share begin(Allocate allocate_by, Done call_when_done) {
+    mark = {};
+    prepare(std::move(allocate_by), std::move(call_when_done));
+    return hvd::Operation::Share(this);
+  }
+
+  std::weak_ptr<hvd::Job> job;
+  std::weak_ptr<hvd::Engine> engine;
+  hvd::ForkMark mark;
+
+ private:
+  void end() override;
+};
