@@ -24,13 +24,16 @@ constexpr std::chrono::microseconds kLookForDeath{5'000};
 constexpr std::chrono::microseconds kLongIdle{10'000'000};
 constexpr int kPollsPerLook = 256;
 
-// Gradients come in bursts, and whoever submits a burst often waits for it next, and then runs the
-// engine itself. A keeper that is woken by the first of them therefore looks on for a moment: on
-// two cores, with two ranks, it would take the core from the thread that submits, and cut one batch
-// into dozens (1000 tensors of 1 KiB took 3.1 ms instead of 1.0).
-constexpr std::chrono::microseconds kBurstWindow{25};
-constexpr size_t kBurst = 8;  // operations in one window
-constexpr int kMostWindows = 20;
+// Whoever submits mostly waits next, and then runs the engine itself. So a keeper that is woken by
+// a submission first looks on, from time to time: nobody has to wake it as long as it does, and it
+// steps in when no one else has come. On two cores, with two ranks, it would else take the core
+// from the thread that submits, and cut one batch into dozens (1000 tensors of 1 KiB took 3.1 ms
+// instead of 1.0, and an operation of 4 B that was submitted first and waited for next 50 us
+// instead of 3).
+constexpr std::chrono::microseconds kShortestDoze{25};
+constexpr std::chrono::microseconds kLongestDoze{200};
+constexpr size_t kBurst = 8;      // operations in one doze: more will follow
+constexpr int kLongestBurst = 5;  // dozes
 
 void pin_to(int core) {
   if (core < 0) return;
@@ -71,12 +74,15 @@ Engine::Engine(const EngineOptions& options, std::shared_ptr<Transport> net,
       helper_policy_(WaitPolicy::for_ranks_on_host(options.ranks_on_host)) {}
 
 Engine::~Engine() {
-  end(aborted("the engine was stopped"));
-  if (!keeper_.joinable()) return;
+  if (!keeper_.joinable()) {
+    end(aborted("the engine was stopped"));
+    return;
+  }
   stop_ = true;
   {
-    // Whoever runs it has nothing left to wait for.
+    // The keeper may be at work on what ends here.
     MutexLock lock(running_);
+    end(aborted("the engine was stopped"));
     port_->bell().listen(Bell::Listener::kKeeper);
   }
   port_->bell().ring(Urgency::kUrgent);
@@ -177,13 +183,24 @@ bool Engine::help_until(Done done, Deadline deadline) {
       wait_for_runner(done, deadline);
       continue;
     }
+    helped_.store(helped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     run_until(done, deadline);
-    hand_back();
+    if (!watched_) hand_back();
     running_.unlock();
     wake_waiters();  // one of them runs it next
   }
   helpers_.fetch_sub(1);
+  keep_if_nobody_does();
   return done();
+}
+
+// The keeper may have gone to sleep just before we left, because we were there.
+void Engine::keep_if_nobody_does() {
+  if (watched_ || port_->bell().has_listener()) return;
+  if (!running_.try_lock()) return;
+  hand_back();
+  running_.unlock();
+  wake_waiters();
 }
 
 template <typename Done>
@@ -266,26 +283,45 @@ void Engine::wait_for_runner(Done done, Deadline deadline) {
 
 // The keeper -------------------------------------------------------------------------------------
 
-void Engine::await_end_of_burst() const {
-  size_t before = 0;
-  for (int window = 0; window < kMostWindows && helpers_ == 0 && !stop_; ++window) {
-    std::this_thread::sleep_for(kBurstWindow);
-    const size_t queued = in_flight_.queued();
+// Returns when there may be something to do that nobody else does.
+void Engine::watch() {
+  const auto others_came = [this] {
+    const uint64_t before = std::exchange(helped_before_, helped_.load());
+    return before != helped_before_;
+  };
+  if (!others_came() && !in_flight_.has_queued()) return;
+  watched_ = true;
+  std::chrono::microseconds doze = kShortestDoze;
+  size_t queued = 0;
+  for (int unhelped = 0; unhelped < kLongestBurst && !stop_; ++unhelped) {
+    std::this_thread::sleep_for(doze);
+    doze = std::min(2 * doze, kLongestDoze);
+    if (others_came()) {
+      queued = 0;
+      unhelped = 0;
+      continue;
+    }
+    if (helpers_ > 0) return;  // it takes them long
+    const size_t before = std::exchange(queued, in_flight_.queued());
     if (queued < before + kBurst) return;
-    before = queued;
   }
 }
 
 void Engine::keep() {
   pin_to(options_.core);
-  (void)::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // a window is no longer than it says
+  (void)::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // a doze is no longer than it says
   Bell& bell = port_->bell();
   while (!stop_) {
-    if (in_flight_.has_queued()) await_end_of_burst();
+    watch();
     const uint32_t ticket = bell.ticket();
-    if (helpers_ > 0 || !running_.try_lock()) {
-      // Who runs it listens for us once it is done; this is the reserve.
+    watched_ = false;
+    if (helpers_ > 0) {
+      // They listen for us when they leave.
       bell.sleep_since(ticket, Bell::Listener::kKeeper, kLongIdle);
+      continue;
+    }
+    if (!running_.try_lock()) {  // somebody is about to leave
+      std::this_thread::sleep_for(kShortestDoze);
       continue;
     }
     bell.stop_listening();

@@ -79,6 +79,7 @@ class Engine {
   template <typename Done>
   void run_until(Done done, Deadline deadline) HVD_REQUIRES(running_);
   void hand_back() HVD_REQUIRES(running_);
+  void keep_if_nobody_does();
   template <typename Done>
   void wait_for_runner(Done done, Deadline deadline);
   void wake_waiters();
@@ -94,7 +95,7 @@ class Engine {
 
   // The thread of its own.
   void keep();
-  void await_end_of_burst() const;
+  void watch();
 
   // Constant after start.
   const EngineOptions options_;
@@ -121,8 +122,11 @@ class Engine {
   mutable Mutex calls_mutex_;
   std::vector<const Operation*> calls_ HVD_GUARDED_BY(calls_mutex_);
 
-  std::atomic<int> helpers_{0};  // threads that wait, one of which may run the engine
-  std::atomic<int> waiters_{0};  // of these, those that another thread has to wake
+  std::atomic<int> helpers_{0};       // threads that wait, one of which may run the engine
+  std::atomic<uint64_t> helped_{0};   // how often one of them did; written by who runs the engine
+  std::atomic<bool> watched_{false};  // the keeper looks by itself, and soon
+  uint64_t helped_before_ = 0;        // the keeper's: when it last looked
+  std::atomic<int> waiters_{0};       // of these, those that another thread has to wake
   Mutex waiting_;
   CondVar changed_;
 

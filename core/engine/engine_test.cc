@@ -84,6 +84,22 @@ TEST_P(EngineTest, ReducesTensorsThatRanksSubmitInAnyOrder) {
   });
 }
 
+// Somebody who never stays is no help: the keeper has to do it.
+TEST_P(EngineTest, GetsOnWhileCallersOnlyLookIn) {
+  run([](Member& member, int rank, int size) {
+    for (int i = 0; i < 20; ++i) {
+      std::vector<float> data = ramp(rank, 10);
+      const auto operation = member.start_allreduce("t", data);
+      ASSERT_OK(operation);
+      const Deadline enough = Deadline::after(std::chrono::seconds(5));
+      while (!member.engine().wait(**operation, Deadline::after(std::chrono::seconds(0))).is_ok()) {
+        ASSERT_FALSE(enough.expired());
+      }
+      EXPECT_EQ(data, sum_of_ramps(size, 10));
+    }
+  });
+}
+
 TEST_P(EngineTest, CarriesOutEveryCollective) {
   run([](Member& member, int rank, int size) {
     // Different rows: rank r has r + 1.

@@ -41,6 +41,10 @@ void Bell::listen(Listener listener) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
+bool Bell::has_listener() const {
+  return (word_.load(std::memory_order_seq_cst) & kListenerMask) != 0;
+}
+
 void Bell::sleep(Listener listener, std::chrono::microseconds at_most) {
   const uint32_t now = ticket();
   if ((now & kListenerMask) == static_cast<uint32_t>(listener)) sleep_since(now, listener, at_most);

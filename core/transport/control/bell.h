@@ -37,7 +37,10 @@ class Bell {
   void ring(Urgency urgency);
 
   void listen(Listener listener);
-  void stop_listening() { listen(Listener::kNobody); }
+  void stop_listening() {
+    if (has_listener()) listen(Listener::kNobody);
+  }
+  bool has_listener() const;
   // Sleeps until the bell rings for `listener`, which listens now, or for `at_most`. May return
   // early. Afterwards nobody listens if it rang.
   void sleep(Listener listener, std::chrono::microseconds at_most);
