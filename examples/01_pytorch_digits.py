@@ -12,34 +12,12 @@ import argparse
 import pathlib
 import time
 
+import digits
 import horovod.torch as hvd
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
-DIGITS = pathlib.Path(__file__).parent / "cpp" / "data" / "digits.txt"
 BATCH = 96
-
-
-def load_digits() -> tuple[torch.Tensor, torch.Tensor]:
-    """1797 images of 8 by 8 pixels between 0 and 1, and what they show."""
-    lines = DIGITS.read_text().splitlines()
-    labels = torch.tensor([int(line[0]) for line in lines])
-    pixels = torch.tensor([["0123456789abcdefg".index(c) for c in line[2:]] for line in lines])
-    return pixels.view(-1, 1, 8, 8) / 16, labels
-
-
-class Net(nn.Sequential):
-    def __init__(self) -> None:
-        super().__init__(
-            nn.Conv2d(1, 16, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(16, 32, 3, padding=1),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(512, 10),
-        )
 
 
 def show_progress(epoch: int, epochs: int, loss: float) -> None:
@@ -59,10 +37,10 @@ def main() -> int:
     hvd.init()
     torch.set_num_threads(1)  # ranks share the cores
     torch.manual_seed(1 + hvd.rank())
-    images, labels = load_digits()
-    is_test = torch.arange(len(labels)) % 5 == 0  # images that are not trained on
+    images, labels = digits.load()
+    is_test = digits.is_test(labels)
 
-    model = Net()
+    model = digits.Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
     # Every rank starts from the weights of rank 0, whatever its own were.

@@ -1,5 +1,6 @@
 """The examples, as a user runs them."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -9,6 +10,26 @@ import numpy as np
 import suite
 
 EXAMPLES = suite.HERE.parent.parent / "examples"
+# Importing torch takes longer than most examples: one process per rank runs them all.
+RUN_ALL = """
+import runpy, sys
+import horovod.torch as hvd
+for path in sys.argv[1:]:
+    sys.argv = [path]
+    sys.path[0] = path.rpartition("/")[0]
+    print("==", path.rpartition("/")[2], flush=True)
+    runpy.run_path(path, run_name="__main__")
+    hvd.shutdown()
+"""
+SAYS = {
+    "02_pytorch_accumulation.py": "epoch 8: ",
+    "03_pytorch_process_sets.py": "learning rate 0.02: 9",
+    "04_pytorch_adasum.py": "epoch 5: loss 0.",
+    "05_pytorch_join.py": "rank 1 was the last",
+    "06_pytorch_alltoall.py": "rank 0 asked for",
+    "07_pytorch_timeline.py": "see timeline.json",
+    "08_pytorch_benchmark.py": "Total img/sec on 2 rank(s)",
+}
 
 
 def weights(path: pathlib.Path) -> np.ndarray:
@@ -34,3 +55,14 @@ def test_two_ranks_end_with_the_weights_of_one_process(tmp_path):
     one = weights(tmp_path / "alone.0")
     # Rounding decides which of two equal pixels a pooling layer takes: 3e-4 was seen.
     assert np.linalg.norm(first - one) <= 3e-3 * np.linalg.norm(one)
+
+
+def test_examples_run_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    examples = sorted(path for path in EXAMPLES.glob("*_pytorch_*.py") if path.name in SAYS)
+    assert len(examples) == len(SAYS)
+    outputs = suite.run_ranks(["-c", RUN_ALL, *map(str, examples)], 2, HOROVOD_TIMELINE="DYNAMIC")
+    parts = dict(part.split("\n", 1) for part in outputs[0].split("== ")[1:])
+    for name, text in SAYS.items():
+        assert text in parts[name], parts[name]
+    assert json.loads((tmp_path / "timeline.json").read_text())

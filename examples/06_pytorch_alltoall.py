@@ -1,0 +1,28 @@
+"""Each row to the rank that owns its key, however unevenly keys are spread.
+
+    horovodrun -np 2 python examples/06_pytorch_alltoall.py
+
+This is how a table that is too large for one rank is looked up: rank r owns the keys k with
+k % size == r.
+"""
+
+import horovod.torch as hvd
+import torch
+
+hvd.init()
+torch.manual_seed(hvd.rank())
+size, rank = hvd.size(), hvd.rank()
+keys = torch.randint(0, 100, (10 + 5 * rank,))
+
+owners = keys % size
+order = owners.argsort(stable=True)
+splits = torch.bincount(owners, minlength=size).int()
+asked, received = hvd.alltoall(keys[order], splits, name="keys")
+assert bool((asked % size == rank).all()), "a key came to a rank that does not own it"
+
+answers = asked.float().square()  # what the owner looks up
+found, _ = hvd.alltoall(answers, received, name="answers")  # back the way they came
+values = torch.empty(len(keys))
+values[order] = found
+assert torch.equal(values, keys.float().square())
+print(f"rank {rank} asked for {splits.tolist()} keys of each rank and answered {received.tolist()}")
