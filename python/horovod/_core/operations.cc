@@ -172,14 +172,15 @@ bool read_splits(PyObject* given, std::vector<int32_t>& splits) {
   return PyErr_Occurred() == nullptr;
 }
 
-// Of an operation without a name. One that blocks is done before its caller starts the next, so its
-// number may come back, and the engine knows the name already: 3 us instead of 13. Only as many
-// threads as there are such numbers may block at a time.
+// Of an operation without a name. Numbers come back, because names that are new for ever would fill
+// the engine's tables; as many may be in flight at a time. One that blocks is done before its
+// caller starts the next, so few will do, and the engine knows them already: 3 us instead of 13.
 std::string number_of(int32_t set, bool blocks) {
   constexpr uint64_t kBlocking = 64;
+  constexpr uint64_t kOthers = 1 << 16;
   const Table::Numbers& numbers = table().unnamed[set];
   return blocks ? "noname.sync." + std::to_string(numbers.next_blocking % kBlocking)
-                : "noname." + std::to_string(numbers.next);
+                : "noname." + std::to_string(numbers.next % kOthers);
 }
 
 // Only what was started counts: a mistake on one rank must not set it apart from the others.
