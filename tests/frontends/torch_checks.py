@@ -659,9 +659,12 @@ def check_compiled_code_may_call_collectives(frontend):
 
     @torch.compile(fullgraph=True, backend="aot_eager")
     def gathered(x):
-        return hvd.allgather(x, name="compiled.g") * 2
+        one, two = hvd.grouped_allgather([x, x + 1], name="compiled.gg")
+        (three,) = hvd.grouped_allreduce([x], op=hvd.Sum)
+        return hvd.allgather(x, name="compiled.g") * 2 + one + two, three
 
-    assert gathered(torch.ones(2)).tolist() == [2.0] * (2 * size)
+    many, once = gathered(torch.ones(2))
+    assert many.tolist() == [5.0] * (2 * size) and once.tolist() == [size] * 2
 
 
 def check_compiled_models_train_together(frontend):

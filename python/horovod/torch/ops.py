@@ -68,6 +68,11 @@ def synchronize(handle: int) -> Any:
     return _core.wait(handle)
 
 
+def _member_names(name: str | None, count: int) -> list[str | None]:
+    """For groups that compiled code takes apart."""
+    return [None if name is None else f"{name}_{i + 1}of{count}" for i in range(count)]
+
+
 # Allreduce --------------------------------------------------------------------------------------
 
 
@@ -221,7 +226,8 @@ def sparse_allreduce_async(
         indices, values = (_core.wait(handle) for handle in handles)
         if op == Average:
             values = values / process_set.size()
-        return torch.sparse_coo_tensor(indices.transpose(0, 1), values, tensor.size())
+        where = indices.transpose(0, 1)
+        return torch.sparse_coo_tensor(where, values, tensor.size(), check_invariants=False)
 
     return result
 
@@ -264,6 +270,9 @@ def grouped_allgather(
 ) -> list[Tensor]:
     """Gather several tensors, as one operation."""
     set_id = process_set.process_set_id
+    if compiled.is_compiling():
+        names = _member_names(name, len(tensors))
+        return [compiled.allgather(*pair, set_id) for pair in zip(tensors, names)]
     if autograd.needs_grad(*tensors):
         return list(autograd.GroupedAllgather.apply(name, set_id, *tensors))
     return _core.wait(submit.grouped_allgather(tensors, name, set_id, wait=True))
@@ -415,7 +424,10 @@ def grouped_reducescatter(
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
     pairs = [compression.compress(tensor) for tensor in tensors]
     sources = [compressed for compressed, _ in pairs]
-    if autograd.needs_grad(*sources):
+    if compiled.is_compiling():
+        names = _member_names(name, len(tensors))
+        reduced = [compiled.reducescatter(*pair, *how) for pair in zip(sources, names)]
+    elif autograd.needs_grad(*sources):
         reduced = autograd.GroupedReducescatter.apply(name, how, *sources)
     else:
         reduced = _core.wait(submit.grouped_reducescatter(sources, name, *how, wait=True))

@@ -55,11 +55,13 @@ class _Reduction:
     ) -> None:
         self.compression, self.op = compression, op
         self.sparse_as_dense, self.process_set = sparse_as_dense, process_set
-        self.prescale = self.postscale = 1.0
-        if predivide != 1.0:
-            # 1/f before the sum and f/size after it: the average, with smaller sums on the way.
-            self.op = Sum
-            self.prescale, self.postscale = 1.0 / predivide, predivide / (process_set.size() or 1)
+        self.predivide = predivide
+
+    def _op_and_factors(self) -> tuple[int, float, float]:
+        if self.predivide == 1.0:
+            return self.op, 1.0, 1.0
+        # 1/f before the sum and f/size after it: the average, with smaller sums on the way.
+        return Sum, 1.0 / self.predivide, self.predivide / (self.process_set.size() or 1)
 
     def start(self, bucket: _Bucket) -> Callable[[], None]:
         """Start reducing the gradients of a bucket; the function waits and puts them in place."""
@@ -83,7 +85,7 @@ class _Reduction:
     def _start_dense(self, parameters: list[Tensor], bucket: _Bucket) -> Callable[[], None]:
         pairs = [self.compression.compress(parameter.grad) for parameter in parameters]
         tensors = [tensor.contiguous() for tensor, _ in pairs]
-        how = (self.op, self.prescale, self.postscale, self.process_set.process_set_id)
+        how = (*self._op_and_factors(), self.process_set.process_set_id)
         if bucket.grouped:
             handle = submit.grouped_allreduce_(tensors, bucket.name, *how)
         else:
@@ -99,14 +101,13 @@ class _Reduction:
         return finish
 
     def _start_sparse(self, parameter: Tensor, name: str) -> Callable[[], None]:
-        grad = parameter.grad
-        if self.prescale != 1.0:
-            grad = grad * self.prescale
-        wait = ops.sparse_allreduce_async(grad, name, self.op, self.process_set)
+        op, prescale, postscale = self._op_and_factors()
+        grad = parameter.grad if prescale == 1.0 else parameter.grad * prescale
+        wait = ops.sparse_allreduce_async(grad, name, op, self.process_set)
 
         def finish() -> None:
             reduced = wait()
-            parameter.grad = reduced if self.postscale == 1.0 else reduced * self.postscale
+            parameter.grad = reduced if postscale == 1.0 else reduced * postscale
 
         return finish
 
