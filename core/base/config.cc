@@ -170,6 +170,7 @@ constexpr char kEngine[] = "Engine";
 constexpr char kAutotune[] = "Autotune";
 constexpr char kReports[] = "Timeline, stall check, log";
 constexpr char kPlace[] = "Place in the job and way to the others";
+constexpr char kLauncher[] = "Launcher";
 
 constexpr char kSwitch[] = "a whole number (above 0 is on), true, false, yes, no, on, off";
 constexpr char kCount[] = "a whole number from 0";
@@ -324,6 +325,13 @@ constexpr Setting kSettings[] = {
     {kSecretKey, kPlace, "", "32 bytes in base64",
      "The secret that every process of the job proves to know; set by the launcher.",
      read<&C::secret_key>},
+
+    {"HOROVOD_START_TIMEOUT", kLauncher, "30", kSecondsAboveZero,
+     "horovodrun gives up when not all ranks have been started by then; --start-timeout wins.",
+     read_time<&C::start_timeout, false>},
+    {"HOROVOD_ELASTIC_TIMEOUT", kLauncher, "600", kSecondsAboveZero,
+     "An elastic job that has had too few slots for this long ends; --elastic-timeout wins.",
+     read_time<&C::elastic_timeout, false>},
 };
 
 // Other launchers -------------------------------------------------------------------------------

@@ -103,6 +103,10 @@ struct Config {
   bool tls = false;
   SecretText secret_key;
 
+  // The launcher.
+  Seconds start_timeout{30};
+  Seconds elastic_timeout{600};
+
   // The older spelling of `rendezvous`, which from() fills in from these two.
   std::string rendezvous_host;
   int rendezvous_port = 0;
