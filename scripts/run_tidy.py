@@ -28,7 +28,8 @@ TIDY = ["clang-tidy-14", "--quiet", "--extra-arg=-DHWY_COMPILE_ONLY_STATIC"]
 @functools.cache
 def project_includes(path: pathlib.Path) -> tuple[pathlib.Path, ...]:
     names = re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE)
-    candidates = [ROOT / "core" / name for name in names] + [path.parent / name for name in names]
+    folders = [ROOT / "core", ROOT, path.parent]
+    candidates = [folder / name for folder in folders for name in names]
     return tuple(candidate for candidate in candidates if candidate.is_file())
 
 
