@@ -4,7 +4,7 @@
 # make bench    the benchmarks beside their peers, in a release build (BENCH_QUICK=1: fewer rounds)
 # make fuzz     long fuzzing of every decoder (FUZZ_SECONDS each)
 # make format   rewrites the sources as the formatters want them
-# make docs     writes docs/settings.md from the table in core/base/config.cc
+# make docs     writes docs/settings.md and the flags of docs/horovodrun.md from the tables in code
 # make wheel    the Python package, in build/dist
 #
 # The remaining targets are the stages of check and test; each can be run alone.
@@ -46,8 +46,10 @@ format: setup
 	.venv/bin/ruff format --quiet .
 
 docs: setup build/dev/build.ninja
-	cmake --build --preset dev --target settings_page -- --quiet
+	cmake --build --preset dev --target settings_page flags_page -- --quiet
 	build/dev/core/base/settings_page > docs/settings.md
+	build/dev/launcher/plan/flags_page docs/horovodrun.md > build/horovodrun.md
+	mv build/horovodrun.md docs/horovodrun.md
 
 # The build folder stays, so that a second wheel takes seconds.
 wheel: setup

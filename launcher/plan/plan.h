@@ -47,10 +47,10 @@ struct ArgumentFile {
 struct ProgramLaunch {
   std::vector<std::string> arguments;  // the first is the program
   std::optional<ArgumentFile> file;
-  std::map<std::string, std::string> environment;  // the program's, laid over this process's own
+  Environment environment;  // the program's, all of it
   std::string directory;
   std::vector<std::string> interfaces;  // empty: all
-  bool all_local = false;               // every rank runs on this host
+  std::vector<Host> hosts;              // that the program will start ranks on
   bool tls = false;
   bool verbose = false;
 };

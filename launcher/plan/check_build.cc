@@ -1,0 +1,67 @@
+#include "launcher/plan/check_build.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "launcher/plan/text.h"
+
+namespace hvd::launcher {
+namespace {
+
+// Looks for packages without importing one: that would take seconds each.
+constexpr char kQuestion[] =
+    "import importlib.util as u\n"
+    "print(*[m for m in ('tensorflow', 'torch', 'mxnet') if u.find_spec(m)])";
+
+struct Box {
+  bool ticked;
+  const char* name;
+};
+
+std::string block(std::string_view title, const std::vector<Box>& boxes) {
+  std::string text = fmt::format("{}:\n", title);
+  for (const Box& box : boxes)
+    text += fmt::format("    [{}] {}\n", box.ticked ? 'X' : ' ', box.name);
+  return text;
+}
+
+}  // namespace
+
+std::string version() { return HVD_VERSION; }
+
+BuildFacts find_build_facts(const Surroundings& surroundings) {
+  auto answer = surroundings.output_of({"python3", "-c", kQuestion});
+  if (answer.status().code() == StatusCode::kNotFound) {
+    answer = surroundings.output_of({"python", "-c", kQuestion});
+  }
+  const std::string packages = answer.is_ok() ? *answer : "";
+  const auto found = words(packages);
+  const auto has = [&](std::string_view name) {
+    return std::find(found.begin(), found.end(), name) != found.end();
+  };
+  BuildFacts facts;
+  facts.tensorflow = has("tensorflow");
+  facts.torch = has("torch");
+  facts.mxnet = has("mxnet");
+  const auto mpirun = surroundings.output_of({"mpirun", "--version"});
+  facts.mpi = mpirun.is_ok();
+  facts.nccl = surroundings.has_library("libnccl.so.2");
+  return facts;
+}
+
+std::string check_build_text(const BuildFacts& facts, bool verbose) {
+  return fmt::format("{}Horovod v{}:\n\n", verbose ? "\n" : "", version()) +
+         block(
+             "Available Frameworks",
+             {{facts.tensorflow, "TensorFlow"}, {facts.torch, "PyTorch"}, {facts.mxnet, "MXNet"}}) +
+         "\n" + block("Available Controllers", {{facts.mpi, "MPI"}, {true, "Gloo"}}) + "\n" +
+         block("Available Tensor Operations", {{facts.nccl, "NCCL"},
+                                               {false, "DDL"},
+                                               {false, "CCL"},
+                                               {facts.mpi, "MPI"},
+                                               {true, "Gloo"}});
+}
+
+}  // namespace hvd::launcher

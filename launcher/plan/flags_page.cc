@@ -1,0 +1,15 @@
+// Prints docs/horovodrun.md with its tables of flags as they have to be; `make docs` puts it there.
+#include <cstdio>
+
+#include "launcher/plan/help.h"
+#include "launcher/plan/surroundings.h"
+
+int main(int argc, char** argv) {
+  const auto page = hvd::launcher::read_file(argc > 1 ? argv[1] : "docs/horovodrun.md");
+  const auto written = page.is_ok() ? hvd::launcher::with_flag_tables(*page) : page;
+  if (!written.is_ok()) {
+    std::fprintf(stderr, "%s\n", written.status().message().c_str());
+    return 1;
+  }
+  std::fputs(written->c_str(), stdout);
+}

@@ -1,0 +1,36 @@
+// Small questions about text that several parts of the launcher ask.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace hvd::launcher {
+
+std::string_view trimmed(std::string_view text);
+std::string lower_case(std::string_view text);
+// "a,,b" has three parts, "" has one.
+std::vector<std::string_view> split(std::string_view text, char separator);
+// What stands between blanks.
+std::vector<std::string_view> words(std::string_view text);
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+// None unless all of it is a number that fits.
+std::optional<int64_t> parse_integer(std::string_view text);
+std::optional<double> parse_number(std::string_view text);
+
+// As a shell would split a command: blanks separate, quotes and backslashes keep together. Nothing
+// else has a meaning: no variables, no patterns.
+Result<std::vector<std::string>> split_like_shell(std::string_view text);
+// One word that a shell reads back as `text`.
+std::string quoted_for_shell(std::string_view text);
+
+// The candidate that `word` was probably meant to be; none if it is like none of them.
+std::optional<std::string_view> closest(std::string_view word,
+                                        const std::vector<std::string_view>& candidates);
+
+}  // namespace hvd::launcher
