@@ -151,4 +151,6 @@ class Job:
 
 
 if __name__ == "__main__":
-    run_rank(sys.argv[1], sys.argv[2], sys.argv[3:])
+    import suite  # so that checks and this see one class Skip
+
+    suite.run_rank(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -394,9 +394,11 @@ def _keep_scheduler(optimizer: torch.optim.Optimizer) -> None:
 
     def step(*args: Any, **kwargs: Any) -> Any:
         optimizer._opt_called = True
+        optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1
         return cls.step(optimizer, *args, **kwargs)
 
-    # What schedulers of different versions look for, lest they warn that they were forgotten.
+    # With the two counts, what schedulers of different versions of PyTorch look for, lest they warn
+    # that they were forgotten.
     step._wrapped_by_lr_sched = step._with_counter = True
     optimizer.step = step
 
