@@ -84,6 +84,23 @@ TEST_P(EngineTest, ReducesTensorsThatRanksSubmitInAnyOrder) {
   });
 }
 
+TEST(InFlight, TellsGroupsApart) {
+  InFlight in_flight;
+  std::vector<Operation::Share> operations;
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{"a", "b"}, {"c"}, {"d", "e", "f"}}) {
+    std::vector<TensorTask> tasks(names.size());
+    for (size_t i = 0; i < names.size(); ++i) tasks[i].request.name = names[i];
+    operations.push_back(Operation::make(std::move(tasks)));
+    ASSERT_OK(in_flight.add(*operations.back()));
+  }
+  EXPECT_NE(operations[0]->group, 0u);
+  EXPECT_EQ(operations[1]->group, 0u);
+  EXPECT_NE(operations[2]->group, 0u);
+  EXPECT_NE(operations[0]->group, operations[2]->group);
+  EXPECT_EQ(in_flight.close(aborted("the end")).size(), 3u);
+}
+
 // Somebody who never stays is no help: the keeper has to do it.
 TEST_P(EngineTest, GetsOnWhileCallersOnlyLookIn) {
   run([](Member& member, int rank, int size) {

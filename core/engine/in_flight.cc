@@ -43,6 +43,7 @@ Status InFlight::add(Operation& operation) {
                     to_string(task.request.type), task.request.name));
   }
   names_in_use_ += operation.tasks.size();
+  if (operation.tasks.size() > 1) operation.group = ++groups_;
   Operation::Share share = operation.share();
   if (operation.joins()) {
     joins_.push_back(std::move(share));

@@ -70,6 +70,7 @@ class InFlight {
   // microsecond less than making it.
   std::unordered_map<std::string, InFlightName> names_ HVD_GUARDED_BY(mutex_);
   size_t names_in_use_ HVD_GUARDED_BY(mutex_) = 0;
+  uint32_t groups_ HVD_GUARDED_BY(mutex_) = 0;  // operations of several tensors so far
   std::vector<Operation::Share> joins_ HVD_GUARDED_BY(mutex_);
   Status closed_ HVD_GUARDED_BY(mutex_);
   const std::string* last_submitted_ HVD_GUARDED_BY(mutex_) = nullptr;  // lies in names_, mostly

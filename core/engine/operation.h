@@ -81,7 +81,7 @@ class Operation {
   std::vector<TensorTask> tasks;
   Allocate allocate;
   Done when_done;
-  uint32_t group = 0;
+  uint32_t group = 0;  // tells groups apart; 0 for a single tensor
 
   // The engine's.
   size_t remaining = 0;
