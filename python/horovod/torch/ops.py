@@ -117,8 +117,12 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
     """Reduce `tensor` in place: afterwards it is the average of all ranks', or what `op` says."""
-    how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
-    return _core.wait(submit.allreduce_(tensor, name, *how, wait=True))
+    if op is None or average is not None:
+        op = reduce_op(op, average)
+    set_id = process_set.process_set_id
+    return _core.wait(
+        submit.allreduce_(tensor, name, op, prescale_factor, postscale_factor, set_id, True)
+    )
 
 
 def allreduce(
