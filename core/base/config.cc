@@ -136,16 +136,22 @@ bool read_backend(std::string_view text, Config& config) {
 }
 
 // "host:port", "1.2.3.4:80" or "[::1]:80".
-bool read_rendezvous(std::string_view text, Config& config) {
+bool is_host_and_port(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return false;
   const std::string_view host = text.substr(0, colon);
   const bool bracketed = host.starts_with('[') && host.ends_with(']');
   if (!bracketed && host.find(':') != std::string_view::npos) return false;
   int port = 0;
-  if (!read_number(text.substr(colon + 1), port) || port < 1 || port > 65535) return false;
-  config.rendezvous = text;
-  return true;
+  return read_number(text.substr(colon + 1), port) && port >= 1 && port <= 65535;
+}
+
+bool read_rendezvous(std::string_view text, Config& config) {
+  config.rendezvous.clear();
+  return for_each_item(text, [&](std::string_view place) {
+    config.rendezvous.append(config.rendezvous.empty() ? "" : ",").append(place);
+    return is_host_and_port(place);
+  });
 }
 
 bool read_noise(std::string_view text, Config& config) {
@@ -299,8 +305,10 @@ constexpr Setting kSettings[] = {
      read_integer<&C::cross_size, 1>},
     {"HOROVOD_HOSTNAME", kPlace, "localhost", "a host name",
      "The name that the launcher knows this host by.", read<&C::hostname>},
-    {"HOROVOD_RENDEZVOUS", kPlace, "", "host:port; [address]:port for IPv6",
-     "Where the ranks find each other; unset for a single process.", read_rendezvous},
+    {"HOROVOD_RENDEZVOUS", kPlace, "", "host:port; [address]:port for IPv6; several with commas",
+     "Where the ranks find each other; unset for a single process. Of several, each rank takes one "
+     "that it can reach.",
+     read_rendezvous},
     {"HOROVOD_GLOO_RENDEZVOUS_ADDR", kPlace, "", "a host name or address",
      "The host part of HOROVOD_RENDEZVOUS, which wins when both are set.",
      read<&C::rendezvous_host>},

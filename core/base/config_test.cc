@@ -116,6 +116,7 @@ TEST(Config, ValuesOutOfRangeOrWithLeftoversAreMalformed) {
       {"HOROVOD_NETWORK_INTERFACES", "eth0,"},
       {"HOROVOD_RENDEZVOUS", "node1"},
       {"HOROVOD_RENDEZVOUS", ":80"},
+      {"HOROVOD_RENDEZVOUS", "node1:80,node2"},
       {"HOROVOD_RENDEZVOUS", "::1:80"},
       {"HOROVOD_RENDEZVOUS", "node1:65536"},
       {"_HOROVOD_SECRET_KEY", "AAEC"},

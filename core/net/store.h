@@ -31,7 +31,8 @@ struct StoreLimits {
 
 struct StoreServerOptions {
   Endpoint bind = Endpoint::any_v6();
-  bool tls = false;  // HOROVOD_TLS
+  std::vector<Endpoint> more;  // other addresses to listen on as well
+  bool tls = false;            // HOROVOD_TLS
   StoreLimits limits;
   std::chrono::milliseconds handshake_timeout{5'000};
   size_t max_unauthenticated = 256;
@@ -45,15 +46,17 @@ class StoreServer {
   ~StoreServer();  // stop()
 
   // Where it listens, with the port it got.
-  const Endpoint& endpoint() const { return endpoint_; }
+  const Endpoint& endpoint() const { return endpoints_.front(); }
+  // The same for each address, the first first.
+  const std::vector<Endpoint>& endpoints() const { return endpoints_; }
   // Closes every connection and ends the thread. May be called twice.
   void stop();
 
  private:
   class Loop;
-  StoreServer(Endpoint endpoint, std::unique_ptr<Loop> loop);
+  StoreServer(std::vector<Endpoint> endpoints, std::unique_ptr<Loop> loop);
 
-  const Endpoint endpoint_;
+  const std::vector<Endpoint> endpoints_;
   const std::unique_ptr<Loop> loop_;
   const ForkMark mark_;
   std::thread thread_;
@@ -69,8 +72,8 @@ class StoreClient {
   static Result<std::unique_ptr<StoreClient>> connect(std::span<const Endpoint> where,
                                                       const Secret& secret, bool tls,
                                                       Deadline deadline);
-  // `host_and_port` as for resolve().
-  static Result<std::unique_ptr<StoreClient>> connect(std::string_view host_and_port,
+  // `places` as for resolve(), several with commas between them.
+  static Result<std::unique_ptr<StoreClient>> connect(std::string_view places,
                                                       const Secret& secret, bool tls,
                                                       Deadline deadline);
 

@@ -59,12 +59,18 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::span<const Endpoi
   return std::unique_ptr<StoreClient>(new StoreClient(Channel(std::move(peer).value())));
 }
 
-Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::string_view host_and_port,
+Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::string_view places,
                                                           const Secret& secret, bool tls,
                                                           Deadline deadline) {
-  auto endpoints = resolve(host_and_port);
-  if (!endpoints.is_ok()) return endpoints.status().with_context("rendezvous store");
-  return connect(*endpoints, secret, tls, deadline);
+  std::vector<Endpoint> endpoints;
+  for (size_t start = 0; start <= places.size();) {
+    const size_t comma = std::min(places.find(',', start), places.size());
+    auto found = resolve(places.substr(start, comma - start));
+    if (!found.is_ok()) return found.status().with_context("rendezvous store");
+    endpoints.insert(endpoints.end(), found->begin(), found->end());
+    start = comma + 1;
+  }
+  return connect(endpoints, secret, tls, deadline);
 }
 
 StoreClient::StoreClient(Channel channel) : channel_(std::move(channel)) {}

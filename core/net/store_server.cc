@@ -13,8 +13,9 @@
 namespace hvd {
 namespace {
 
+// One block of tokens for each address, then those of the clients.
 constexpr uint64_t kAcceptorTokens = uint64_t{1} << 32;
-constexpr uint64_t kFirstClient = uint64_t{2} << 32;
+constexpr uint64_t kFirstClient = uint64_t{1} << 62;
 
 }  // namespace
 
@@ -32,32 +33,33 @@ class StoreServer::Loop {
     accepting.tls = options.tls;
     accepting.handshake_timeout = options.handshake_timeout;
     accepting.max_pending = options.max_unauthenticated;
-    HVD_TRY_ASSIGN(acceptor_, Acceptor::create(
-                                  std::move(listener), secret, accepting, *poller_, kAcceptorTokens,
-                                  [this](AuthenticatedStream peer) { admit(std::move(peer)); }));
+    HVD_TRY_ASSIGN(acceptors_.emplace_back(),
+                   Acceptor::create(std::move(listener), secret, accepting, *poller_,
+                                    kAcceptorTokens * (acceptors_.size() + 1),
+                                    [this](AuthenticatedStream peer) { admit(std::move(peer)); }));
     return Status::ok();
   }
 
   void run() {
     std::vector<PollEvent> events;
     while (!stopping_.load(std::memory_order_acquire)) {
-      const Status waited = poller_->wait(events, acceptor_->next_deadline());
+      const Status waited = poller_->wait(events, next_deadline());
       if (!waited.is_ok()) {
         HVD_LOG(kError, "rendezvous store: {}; it ends here", waited.message());
         break;
       }
       for (const PollEvent& event : events) {
-        if (acceptor_->owns(event.token)) {
-          acceptor_->on_event(event);
+        if (event.token < kFirstClient) {
+          acceptors_[event.token / kAcceptorTokens - 1]->on_event(event);
         } else {
           ready_.push_back(event.token);
         }
       }
       serve_ready();
-      acceptor_->expire();
+      for (const auto& acceptor : acceptors_) acceptor->expire();
     }
     clients_.clear();
-    acceptor_.reset();
+    acceptors_.clear();
   }
 
   void stop() {
@@ -70,6 +72,12 @@ class StoreServer::Loop {
     Channel channel;
     uint32_t polled_for = kReadable;
   };
+
+  Deadline next_deadline() const {
+    Deadline next = Deadline::never();
+    for (const auto& acceptor : acceptors_) next = earlier(next, acceptor->next_deadline());
+    return next;
+  }
 
   void admit(AuthenticatedStream peer) {
     const uint64_t id = next_client_++;
@@ -139,7 +147,7 @@ class StoreServer::Loop {
 
   // hvd-store only
   StoreTable table_;
-  std::unique_ptr<Acceptor> acceptor_;
+  std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::unordered_map<uint64_t, Client> clients_;
   std::deque<uint64_t> ready_;
   uint64_t next_client_ = kFirstClient;
@@ -147,18 +155,21 @@ class StoreServer::Loop {
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const Secret& secret,
                                                         const StoreServerOptions& options) {
-  auto listening = listen_on(options.bind);
-  if (!listening.is_ok()) return listening.status().with_context("rendezvous store");
-  Fd listener = std::move(listening).value();
-  HVD_TRY_ASSIGN(const Endpoint endpoint, local_endpoint(listener));
   HVD_TRY_ASSIGN(std::unique_ptr<Poller> poller, Poller::create());
   auto loop = std::make_unique<Loop>(std::move(poller), options.limits);
-  HVD_TRY(loop->listen(std::move(listener), secret, options));
-  return std::unique_ptr<StoreServer>(new StoreServer(endpoint, std::move(loop)));
+  std::vector<Endpoint> endpoints = {options.bind};
+  endpoints.insert(endpoints.end(), options.more.begin(), options.more.end());
+  for (Endpoint& endpoint : endpoints) {
+    auto listening = listen_on(endpoint);
+    if (!listening.is_ok()) return listening.status().with_context("rendezvous store");
+    HVD_TRY_ASSIGN(endpoint, local_endpoint(*listening));
+    HVD_TRY(loop->listen(std::move(*listening), secret, options));
+  }
+  return std::unique_ptr<StoreServer>(new StoreServer(std::move(endpoints), std::move(loop)));
 }
 
-StoreServer::StoreServer(Endpoint endpoint, std::unique_ptr<Loop> loop)
-    : endpoint_(endpoint),
+StoreServer::StoreServer(std::vector<Endpoint> endpoints, std::unique_ptr<Loop> loop)
+    : endpoints_(std::move(endpoints)),
       loop_(std::move(loop)),
       thread_(start_thread("hvd-store", [this] { loop_->run(); })) {}
 

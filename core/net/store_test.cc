@@ -119,6 +119,26 @@ TEST_P(Store, EveryOperationWorksAndErrorsNameTheServer) {
   EXPECT_EQ(store->get("big")->size(), size_t{3} << 20);
 }
 
+TEST(StorePlaces, EveryAddressLeadsToTheSameStoreAndAListToOneThatAnswers) {
+  const Secret secret = Secret::generate();
+  StoreServerOptions options;
+  options.bind = Endpoint::loopback();
+  options.more = {*Endpoint::parse("127.0.0.2:0"), *Endpoint::parse("127.0.0.3:0")};
+  const auto server = StoreServer::start(secret, options);
+  ASSERT_OK(server);
+  ASSERT_EQ((*server)->endpoints().size(), 3U);
+  for (const Endpoint& endpoint : (*server)->endpoints()) {
+    const auto store = StoreClient::connect(endpoint.to_string(), secret, false, soon());
+    ASSERT_OK(store);
+    EXPECT_OK((*store)->add("seen", 1));
+  }
+  // Nobody listens at the first.
+  const std::string places = "127.0.0.9:1," + (*server)->endpoints()[2].to_string();
+  const auto store = StoreClient::connect(places, secret, false, soon());
+  ASSERT_OK(store);
+  EXPECT_EQ(text_of(*(*store)->get("seen")), "3");
+}
+
 TEST_P(Store, RanksGatherEachOthersRecordsWithOneWaitEach) {
   constexpr int kRanks = 8;
   std::vector<std::string> keys;
