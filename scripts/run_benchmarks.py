@@ -18,6 +18,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 
 import bench_network
 import netns
@@ -336,6 +337,28 @@ def startup(report: Report, build: pathlib.Path, rounds: int) -> None:
         report.keep("startup", met=met, **result)
 
 
+def launcher(report: Report, build: pathlib.Path, rounds: int) -> None:
+    report.title("horovodrun: from its start to its end, with nothing to do for the ranks")
+    barrier = str(build / "bench" / "init_barrier")
+    for ranks, command, limit in ((2, "true", 60), (64, "true", 1000), (64, barrier, 2000)):
+        times = []
+        for _ in range(rounds):
+            start = time.monotonic()
+            subprocess.run(
+                [str(build / "launcher" / "horovodrun"), "-np", str(ranks), command],
+                check=True,
+                timeout=60,
+            )
+            times.append(1000 * (time.monotonic() - start))
+        name = f"-np {ranks} {pathlib.Path(command).name}"
+        met = min(times) <= limit
+        report.say(
+            f"{name}: best {min(times):.0f} ms, median {statistics.median(times):.0f} ms,"
+            f" target {limit}  {verdict(met)}"
+        )
+        report.keep("launcher", command=name, ms=times, met=met)
+
+
 def control_plane(report: Report, build: pathlib.Path) -> None:
     report.title("Control plane, simulated: one rank's messages in an unchanged step, in and out")
     report.say(
@@ -399,6 +422,7 @@ def main() -> int:
     pytorch_steps(report, 3 if given.quick else 7, python)
     network(report, given.build, 3 if given.quick else 7)
     startup(report, given.build, 3 if given.quick else 7)
+    launcher(report, given.build, 3 if given.quick else 7)
     control_plane(report, given.build)
     kernels(report, given.build, 2 if given.quick else 5)
     missed = sum(not row["met"] for row in report.rows)
