@@ -1,0 +1,386 @@
+#include "launcher/agent.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+
+#include "launcher/environment.h"
+#include "launcher/examiner.h"
+#include "launcher/host_side.h"
+#include "launcher/link.h"
+#include "launcher/processes.h"
+#include "launcher/report.h"
+#include "launcher/signals.h"
+#include "net/poller.h"
+
+namespace hvd::launcher {
+namespace {
+
+using Clock = Deadline::Clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAliveEvery{1'000};
+// Silence and grace together leave the ranks less than ten seconds when a cable is cut.
+constexpr milliseconds kSilence{7'000};
+constexpr milliseconds kGraceAfterSilence{2'000};
+constexpr milliseconds kGrace{5'000};
+// For what ranks have left behind when all of them have ended.
+constexpr milliseconds kGraceForOrphans{1'000};
+constexpr milliseconds kKillAgain{50};
+constexpr milliseconds kUnkillable{3'000};
+// For the output of a job that was stopped, if the launcher does not take it.
+constexpr milliseconds kDrain{2'000};
+constexpr size_t kReadSize = size_t{64} << 10;
+
+enum Token : uint64_t { kInput, kOutput, kSignal, kFirstStream };
+
+struct Stream {
+  int rank;
+  OutputStream which;
+  Fd fd;
+};
+
+struct Rank {
+  int rank;
+  pid_t pid;
+  bool ended = false;
+};
+
+class Agent {
+ public:
+  Agent(bool remote, Signals signals, std::unique_ptr<Poller> poller)
+      : watch_(remote),
+        signals_(std::move(signals)),
+        poller_(std::move(poller)),
+        link_(Link::Side::kAgent, Fd(STDIN_FILENO), Fd(STDOUT_FILENO)) {}
+
+  Status run() {
+    HVD_TRY(poller_->add(link_.in(), kReadable, kInput));
+    HVD_TRY(poller_->add(signals_.fd(), kReadable, kSignal));
+    char name[256] = "";
+    (void)::gethostname(name, sizeof(name) - 1);
+    link_.send(AgentReady{HVD_VERSION, name});
+    std::vector<PollEvent> events;
+    while (!over()) {
+      HVD_TRY(poll_for_output());
+      HVD_TRY(poller_->wait(events, next_deadline()));
+      for (const PollEvent& event : events) on_event(event);
+      on_time();
+    }
+    return Status::ok();
+  }
+
+ private:
+  // ---- The launcher
+
+  void on_event(const PollEvent& event) {
+    if (event.token == kInput) return hear();
+    if (event.token == kSignal) return on_signals();
+    if (event.token == kOutput) return link_.flush();
+    const size_t index = event.token - kFirstStream;
+    if (streams_[index].fd.valid()) (void)pass_on(streams_[index]);
+  }
+
+  void hear() {
+    heard_ = Clock::now();
+    Status status = link_.fill().status();
+    while (status.is_ok()) {
+      auto message = link_.next();
+      if (message.is_ok() && !message->has_value()) return;
+      status = message.status();
+      if (status.is_ok()) obey(**message);
+    }
+    lose_launcher(kGrace);
+  }
+
+  void obey(const Message& message) {
+    if (const auto* start = std::get_if<StartRanks>(&message)) start_ranks(*start);
+    if (const auto* more = std::get_if<GrantCredit>(&message)) grant(more->bytes);
+    if (const auto* stop = std::get_if<StopRanks>(&message)) {
+      stopped_ = true;
+      stop_ranks(milliseconds(stop->grace_ms));
+    }
+    if (const auto* suspend = std::get_if<Suspend>(&message)) suspended_ = suspend->suspended;
+    if (const auto* examine = std::get_if<Examine>(&message)) {
+      link_.send(examiner_.examine(*examine));
+    }
+    if (const auto* peer = std::get_if<MeasurePeer>(&message)) {
+      link_.send(examiner_.measure(*peer));
+    }
+    heard_ = Clock::now();  // some of this takes its time
+  }
+
+  void lose_launcher(milliseconds grace) {
+    if (lost_) return;
+    lost_ = true;
+    poller_->remove(link_.in());
+    resume_streams();
+    stop_ranks(grace);
+  }
+
+  // Whether the link is polled for writing follows from whether there is something to write.
+  Status poll_for_output() {
+    link_.flush();
+    const bool wanted = link_.wants_write() && !lost_;
+    if (wanted == polled_for_output_) return Status::ok();
+    polled_for_output_ = wanted;
+    if (wanted) return poller_->add(link_.out(), kWritable, kOutput);
+    poller_->remove(link_.out());
+    return Status::ok();
+  }
+
+  // ---- Ranks
+
+  void start_ranks(const StartRanks& job) {
+    started_ = true;
+    const Status status = try_start(job);
+    if (status.is_ok()) return;
+    link_.send(AgentFailed{status.message()});
+    stop_ranks(milliseconds(0));
+  }
+
+  Status try_start(const StartRanks& job) {
+    HVD_TRY(adopt_orphans());
+    HVD_TRY_ASSIGN(const Endpoint store, find_store(job));
+    HVD_TRY_ASSIGN(const std::vector<std::string> interfaces, usable_interfaces(job));
+    std::vector<std::string> own;
+    for (char** variable = environ; *variable != nullptr; ++variable) own.emplace_back(*variable);
+    std::string warning;
+    SpawnOptions options;
+    options.directory = usable_directory(job, warning);
+    if (!warning.empty()) link_.send(AgentWarning{warning});
+    options.command = job.command;
+    options.take_stderr = true;
+    options.parent_death_signal = SIGKILL;
+    for (const Slot& slot : job.slots) {
+      options.environment = rank_environment(own, job, slot, store, interfaces);
+      auto child = spawn(options);
+      if (!child.is_ok()) {
+        return unavailable(explain_command(job.command.front(), child.status()));
+      }
+      HVD_TRY(watch_rank(slot.rank, std::move(*child)));
+    }
+    return Status::ok();
+  }
+
+  Status watch_rank(int rank, Child child) {
+    ranks_.push_back({rank, child.pid});
+    link_.send(RankStarted{rank, child.pid});
+    streams_.push_back({rank, OutputStream::kStdout, std::move(child.output)});
+    streams_.push_back({rank, OutputStream::kStderr, std::move(child.error)});
+    for (size_t i = streams_.size() - 2; i < streams_.size(); ++i) {
+      const int fd = streams_[i].fd.get();
+      (void)::fcntl(fd, F_SETFL, O_NONBLOCK);
+      if (!paused_) HVD_TRY(poller_->add(fd, kReadable, kFirstStream + i));
+    }
+    return Status::ok();
+  }
+
+  bool all_ended() const {
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& each) { return each.ended; });
+  }
+
+  void on_signals() {
+    while (const auto signal = signals_.next()) {
+      if (*signal == SIGCHLD) {
+        reap();
+      } else {
+        link_.send(
+            AgentWarning{fmt::format("its agent was told to end, by {}", signal_name(*signal))});
+        stop_ranks(kGrace);
+      }
+    }
+  }
+
+  void reap() {
+    int status = 0;
+    pid_t pid = 0;
+    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+      const auto rank = std::find_if(ranks_.begin(), ranks_.end(),
+                                     [&](const Rank& each) { return each.pid == pid; });
+      if (rank == ranks_.end() || rank->ended) continue;  // an orphan of theirs
+      rank->ended = true;
+      link_.send(RankExited{rank->rank, status});
+    }
+    childless_ = pid < 0 && errno == ECHILD;
+  }
+
+  // ---- Ending
+
+  void stop_ranks(milliseconds grace) {
+    ending_ = true;
+    kill_from(Clock::now() + grace);
+    if (grace.count() == 0) return;
+    // Not only to the groups of the ranks: what has left its group is to end in peace as well.
+    signal_all(descendants(), SIGTERM);
+  }
+
+  void kill_from(Clock::time_point when) { kill_at_ = std::min(kill_at_.value_or(when), when); }
+
+  // Ranks have ended, but not all that they have started.
+  void stop_orphans() {
+    if (orphans_told_) return;
+    orphans_told_ = true;
+    signal_all(descendants(), SIGTERM);
+    kill_from(Clock::now() + kGraceForOrphans);
+  }
+
+  void kill_all(Clock::time_point now) {
+    if (!killed_since_.has_value()) killed_since_ = now;
+    const std::vector<pid_t> left = descendants();
+    signal_all(left, SIGKILL);
+    reap();
+    kill_at_ = now + kKillAgain;
+    if (now < *killed_since_ + kUnkillable || childless_) return;
+    // Nothing is left to do about a process that waits in the kernel.
+    link_.send(AgentWarning{fmt::format("cannot kill process {}", fmt::join(left, ", "))});
+    childless_ = true;
+  }
+
+  void on_time() {
+    const auto now = Clock::now();
+    if (started_ && all_ended() && !childless_) {
+      reap();
+      if (!childless_) stop_orphans();
+    }
+    if (kill_at_.has_value() && now >= *kill_at_ && !childless_) kill_all(now);
+    if (watch_ && now >= alive_at_) {
+      link_.send(Alive{});
+      alive_at_ = now + kAliveEvery;
+    }
+    if (watch_ && !suspended_ && !lost_ && now >= heard_ + kSilence) {
+      lose_launcher(kGraceAfterSilence);
+    }
+    if (nothing_runs()) drain(now);
+  }
+
+  bool nothing_runs() const { return (started_ && all_ended() && childless_) || no_ranks(); }
+  bool no_ranks() const { return ranks_.empty() && ending_; }
+
+  // Nobody is there who could write more; what has been written is still to be passed on.
+  void drain(Clock::time_point now) {
+    if (stopped_ && !drain_by_.has_value()) drain_by_ = now + kDrain;
+    if (drain_by_.has_value() && now >= *drain_by_) discard_ = true;
+    for (Stream& stream : streams_) {
+      while (stream.fd.valid() && may_read()) {
+        // Should a process outside the job hold the other end, it is over all the same.
+        if (!pass_on(stream)) end_stream(stream);
+      }
+    }
+    const bool drained = std::none_of(streams_.begin(), streams_.end(),
+                                      [](const Stream& each) { return each.fd.valid(); });
+    if (drained && !done_) {
+      done_ = true;
+      link_.send(AgentDone{});
+    }
+  }
+
+  bool over() { return done_ && (lost_ || !link_.wants_write()); }
+
+  Deadline next_deadline() const {
+    Deadline next = Deadline::never();
+    const auto consider = [&](Clock::time_point when) { next = earlier(next, Deadline::at(when)); };
+    if (kill_at_.has_value() && !childless_) consider(*kill_at_);
+    if (watch_) consider(alive_at_);
+    if (watch_ && !suspended_ && !lost_) consider(heard_ + kSilence);
+    if (drain_by_.has_value() && !discard_) consider(*drain_by_);
+    return next;
+  }
+
+  // ---- Output
+
+  bool may_read() const { return credit_ > 0 || lost_ || discard_; }
+
+  // False when there is nothing to read at present.
+  bool pass_on(Stream& stream) {
+    if (!may_read()) return true;
+    std::array<char, kReadSize> buffer;
+    const bool drop = lost_ || discard_;
+    const size_t most = drop ? buffer.size() : std::min<size_t>(buffer.size(), credit_);
+    const ssize_t count = ::read(stream.fd.get(), buffer.data(), most);
+    if (count < 0) return errno == EINTR;
+    if (count == 0) return end_stream(stream), true;
+    if (drop) return true;
+    link_.send(RankOutput{stream.rank, stream.which, {buffer.data(), static_cast<size_t>(count)}});
+    credit_ -= static_cast<uint64_t>(count);
+    if (credit_ == 0) pause_streams();
+    return true;
+  }
+
+  void end_stream(Stream& stream) {
+    if (!paused_) poller_->remove(stream.fd.get());
+    stream.fd.reset();
+    link_.send(RankOutput{stream.rank, stream.which, {}});
+  }
+
+  void grant(uint64_t bytes) {
+    credit_ += bytes;
+    resume_streams();
+  }
+
+  // Without credit nothing is read, so that ranks wait, as they would for a slow terminal.
+  void pause_streams() {
+    paused_ = true;
+    for (const Stream& stream : streams_) {
+      if (stream.fd.valid()) poller_->remove(stream.fd.get());
+    }
+  }
+
+  void resume_streams() {
+    if (!paused_) return;
+    paused_ = false;
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      const int fd = streams_[i].fd.get();
+      if (fd >= 0) (void)poller_->add(fd, kReadable, kFirstStream + i);
+    }
+  }
+
+  const bool watch_;
+  Signals signals_;
+  const std::unique_ptr<Poller> poller_;
+  Link link_;
+  Examiner examiner_;
+  std::vector<Rank> ranks_;
+  std::vector<Stream> streams_;
+  uint64_t credit_ = kOutputWindow;
+
+  bool started_ = false;
+  bool suspended_ = false;
+  bool lost_ = false;     // the launcher
+  bool stopped_ = false;  // by the launcher
+  bool ending_ = false;
+  bool orphans_told_ = false;
+  bool childless_ = false;
+  bool discard_ = false;
+  bool done_ = false;
+  bool paused_ = false;
+  bool polled_for_output_ = false;
+  std::optional<Clock::time_point> kill_at_;
+  std::optional<Clock::time_point> killed_since_;
+  std::optional<Clock::time_point> drain_by_;
+  Clock::time_point heard_ = Clock::now();
+  Clock::time_point alive_at_ = Clock::now();
+};
+
+}  // namespace
+
+int run_agent(bool remote) {
+  raise_descriptor_limit();
+  auto signals = Signals::block({SIGCHLD, SIGTERM, SIGINT, SIGHUP});
+  auto poller = Poller::create();
+  Status status = signals.is_ok() ? poller.status() : signals.status();
+  if (status.is_ok()) status = Agent(remote, std::move(*signals), std::move(*poller)).run();
+  if (status.is_ok()) return 0;
+  fmt::print(stderr, "horovodrun --agent: {}\n", status.message());
+  return 1;
+}
+
+}  // namespace hvd::launcher

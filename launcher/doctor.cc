@@ -1,0 +1,197 @@
+#include "launcher/doctor.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include "base/function_ref.h"
+#include "launcher/host_link.h"
+#include "launcher/remote.h"
+#include "launcher/signals.h"
+#include "net/poller.h"
+#include "net/secret.h"
+#include "net/socket.h"
+
+namespace hvd::launcher {
+namespace {
+
+using Clock = Deadline::Clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr uint64_t kTokensPerHost = 4;
+constexpr milliseconds kAliveEvery{1'000};
+// For a host that is there: to look at itself, or to measure one way.
+constexpr seconds kAnswerTimeout{12};
+
+int64_t wall_clock_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Of a process whose connection has ended: how it ended itself.
+int wait_for_end(pid_t pid) {
+  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!wait_for(process.get(), POLLIN, Deadline::after(seconds(1))).is_ok()) {
+    (void)::kill(pid, SIGTERM);
+  }
+  int status = 0;
+  (void)::waitpid(pid, &status, 0);
+  return status;
+}
+
+class Examination {
+ public:
+  Examination(const Doctor& doctor, std::unique_ptr<Poller> poller)
+      : doctor_(doctor),
+        secret_(SecretText(Secret::generate().to_base64())),
+        poller_(std::move(poller)),
+        links_(doctor.hosts.size()) {
+    for (const Host& host : doctor.hosts) {
+      records_.push_back({.name = host.name, .slots = host.slots, .remote = !is_local(host.name)});
+    }
+  }
+
+  Result<Verdict> run() {
+    for (size_t i = 0; i < links_.size(); ++i) start(i);
+    const auto known = [this] {
+      return std::all_of(records_.begin(), records_.end(), [](const HostRecord& each) {
+        return each.findings.has_value() || !each.trouble.empty();
+      });
+    };
+    HVD_TRY(listen(Deadline::after(doctor_.start_timeout + kAnswerTimeout), known));
+    for (HostRecord& each : records_) {
+      if (!each.findings.has_value() && each.trouble.empty()) each.trouble = "no answer in time";
+    }
+    HVD_TRY(measure_paths());
+    return make_verdict(records_, paths_);
+  }
+
+ private:
+  void start(size_t i) {
+    HostRecord& record = records_[i];
+    auto link =
+        HostLink::start(agent_on(record.name, record.remote, doctor_.shell, doctor_.start_timeout),
+                        *poller_, i * kTokensPerHost);
+    if (link.is_ok()) {
+      links_[i] = std::move(*link);
+    } else {
+      record.trouble = link.status().message();
+    }
+  }
+
+  // Serves the agents until `done`, or until the deadline.
+  Status listen(Deadline deadline, FunctionRef<bool()> done) {
+    std::vector<PollEvent> events;
+    while (!done() && !deadline.expired()) {
+      HVD_TRY(poller_->wait(events, earlier(deadline, Deadline::at(alive_at_))));
+      for (const PollEvent& event : events) on_event(event);
+      if (Clock::now() < alive_at_) continue;
+      alive_at_ = Clock::now() + kAliveEvery;
+      for (size_t i = 0; i < links_.size(); ++i) {
+        if (!records_[i].version.empty()) links_[i]->send(Alive{});
+      }
+    }
+    return Status::ok();
+  }
+
+  void on_event(const PollEvent& event) {
+    const size_t i = event.token / kTokensPerHost;
+    HostLink& link = *links_[i];
+    if (event.token % kTokensPerHost == 1) return link.flush();
+    // What ssh says is kept, and is part of why a host cannot be reached.
+    if (event.token % kTokensPerHost == 2) return (void)link.take_error_lines();
+    (void)link.fill();
+    while (const auto message = link.next()) take(i, *message);
+    if (!link.is_open()) lose(i);
+  }
+
+  void take(size_t i, const Message& message) {
+    HostRecord& record = records_[i];
+    if (const auto* ready = std::get_if<AgentReady>(&message)) {
+      record.version = ready->version;
+      if (ready->version == HVD_VERSION) {
+        links_[i]->send(Examine{secret_, doctor_.interfaces, doctor_.tls});
+      } else {
+        record.trouble = fmt::format("it has version {} of horovodrun, this one is {}",
+                                     ready->version, HVD_VERSION);
+      }
+    }
+    if (const auto* findings = std::get_if<Findings>(&message)) {
+      record.findings = *findings;
+      record.clock_ahead_us = findings->clock_us - wall_clock_us();
+    }
+    if (const auto* measured = std::get_if<Measured>(&message)) measured_ = *measured;
+  }
+
+  void lose(size_t i) {
+    const int status = wait_for_end(links_[i]->pid());
+    (void)links_[i]->take_error_lines();
+    HostRecord& record = records_[i];
+    if (!record.trouble.empty()) return;
+    record.trouble = record.version.empty() && record.remote
+                         ? explain_remote(doctor_.shell, record.name, status, links_[i]->said())
+                         : "the connection to its agent has ended";
+    record.findings.reset();
+  }
+
+  // From each host to the next, one after the other, and from the last to the first.
+  Status measure_paths() {
+    std::vector<size_t> well;
+    for (size_t i = 0; i < records_.size(); ++i) {
+      if (records_[i].findings.has_value()) well.push_back(i);
+    }
+    const size_t count = well.size() > 2 ? well.size() : well.size() - (well.empty() ? 0 : 1);
+    for (size_t k = 0; k < count; ++k) {
+      const size_t from = well[k];
+      const size_t to = well[(k + 1) % well.size()];
+      measured_.reset();
+      links_[from]->send(MeasurePeer{records_[to].findings->store});
+      HVD_TRY(listen(Deadline::after(kAnswerTimeout),
+                     [&] { return measured_.has_value() || !links_[from]->is_open(); }));
+      paths_.push_back({from, to, measured_.value_or(Measured{.problem = "no answer in time"})});
+    }
+    return Status::ok();
+  }
+
+  const Doctor& doctor_;
+  const SecretText secret_;
+  const std::unique_ptr<Poller> poller_;
+  std::vector<std::unique_ptr<HostLink>> links_;
+  std::vector<HostRecord> records_;
+  std::vector<PathRecord> paths_;
+  std::optional<Measured> measured_;  // the answer that is waited for
+  Clock::time_point alive_at_ = Clock::now();
+};
+
+Result<Verdict> examine(const Doctor& doctor) {
+  HVD_TRY(Signals::block({}).status());  // an agent that has gone must not end us by SIGPIPE
+  HVD_TRY_ASSIGN(std::unique_ptr<Poller> poller, Poller::create());
+  return Examination(doctor, std::move(poller)).run();
+}
+
+}  // namespace
+
+int run_doctor(const Doctor& doctor) {
+  fmt::print("horovodrun {} looks at {} host(s); this takes some seconds.\n", HVD_VERSION,
+             doctor.hosts.size());
+  (void)std::fflush(stdout);
+  const auto verdict = examine(doctor);
+  if (!verdict.is_ok()) {
+    fmt::print(stderr, "horovodrun: {}\n", verdict.status().message());
+    return 1;
+  }
+  fmt::print("{}", verdict->text);
+  return verdict->problems == 0 ? 0 : 1;
+}
+
+}  // namespace hvd::launcher

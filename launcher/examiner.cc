@@ -1,0 +1,138 @@
+#include "launcher/examiner.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <thread>
+
+#include "base/deadline.h"
+#include "launcher/host_side.h"
+#include "launcher/plan/surroundings.h"
+
+namespace hvd::launcher {
+namespace {
+
+using Clock = Deadline::Clock;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+// Below the silence after which the launcher gives a host up.
+constexpr std::chrono::seconds kPythonTimeout{5};
+constexpr milliseconds kLatencyTime{300};
+constexpr milliseconds kBandwidthTime{700};
+constexpr size_t kBlock = size_t{4} << 20;
+
+constexpr char kFindFrameworks[] = R"python(
+import importlib.metadata as m, importlib.util as u
+for n in ("torch", "tensorflow", "keras", "mxnet", "jax"):
+    if u.find_spec(n):
+        try: v = m.version(n)
+        except m.PackageNotFoundError: v = "(unknown version)"
+        print(n, v)
+)python";
+
+std::vector<std::string> frameworks() {
+  const auto found =
+      capture_output({"python3", "-c", kFindFrameworks}, Deadline::after(kPythonTimeout));
+  std::vector<std::string> lines;
+  std::istringstream text(found.is_ok() ? *found : "");
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+uint32_t usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<uint32_t>(CPU_COUNT(&set));
+  return std::thread::hardware_concurrency();
+}
+
+uint64_t free_shared_memory() {
+  struct statvfs space {};
+  return ::statvfs("/dev/shm", &space) == 0 ? uint64_t{space.f_bavail} * space.f_frsize : 0;
+}
+
+int64_t wall_clock_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Half of the round trips take this long at most.
+Result<nanoseconds> round_trip(StoreClient& store) {
+  std::vector<nanoseconds> times;
+  for (const Deadline end = Deadline::after(kLatencyTime); !end.expired();) {
+    const auto start = Clock::now();
+    HVD_TRY(store.add("doctor/count", 1).status());
+    times.push_back(Clock::now() - start);
+  }
+  const auto middle = times.begin() + static_cast<ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+Result<uint64_t> bytes_per_second(StoreClient& store) {
+  const std::string block(kBlock, 'x');
+  const auto start = Clock::now();
+  uint64_t bytes = 0;
+  for (const Deadline end = Deadline::after(kBandwidthTime); !end.expired(); bytes += kBlock) {
+    HVD_TRY(store.set("doctor/block", block));
+  }
+  const std::chrono::duration<double> passed = Clock::now() - start;
+  return static_cast<uint64_t>(static_cast<double>(bytes) / passed.count());
+}
+
+Status try_measure(const StartRanks& way, Measured& measured) {
+  HVD_TRY_ASSIGN(const Endpoint endpoint, find_store(way));
+  measured.via = endpoint.to_string();
+  HVD_TRY_ASSIGN(const Secret secret, Secret::from_base64(way.secret.text()));
+  HVD_TRY_ASSIGN(const auto store, StoreClient::connect(measured.via, secret, way.tls,
+                                                        Deadline::after(std::chrono::seconds(2))));
+  HVD_TRY_ASSIGN(const nanoseconds time, round_trip(*store));
+  measured.round_trip_ns = static_cast<uint64_t>(time.count());
+  HVD_TRY_ASSIGN(measured.bytes_per_second, bytes_per_second(*store));
+  return Status::ok();
+}
+
+}  // namespace
+
+Findings Examiner::examine(const Examine& request) {
+  request_ = request;
+  Findings findings;
+  findings.cpus = usable_cpus();
+  findings.shared_memory = free_shared_memory();
+  findings.frameworks = frameworks();
+  const auto interfaces = local_interfaces({});
+  for (const Interface& each : interfaces.is_ok() ? *interfaces : std::vector<Interface>()) {
+    findings.interfaces.push_back(
+        fmt::format("{} {}/{}", each.name, each.address.host(), each.prefix_length));
+  }
+  const auto secret = Secret::from_base64(request.secret.text());
+  if (secret.is_ok()) {
+    auto store = start_store(*secret, /*one_host=*/false, request.interfaces, request.tls);
+    if (store.is_ok()) {
+      store_ = std::move(*store);
+      findings.store = store_.addresses;
+    } else {
+      findings.problem = store.status().message();
+    }
+  }
+  findings.clock_us = wall_clock_us();
+  return findings;
+}
+
+Measured Examiner::measure(const MeasurePeer& peer) const {
+  StartRanks way;
+  way.secret = request_.secret;
+  way.tls = request_.tls;
+  way.store = peer.store;
+  Measured measured;
+  measured.problem = try_measure(way, measured).message();
+  return measured;
+}
+
+}  // namespace hvd::launcher

@@ -1,0 +1,24 @@
+// An agent's part of horovodrun --doctor: looks at its host, and measures the way to another one.
+#pragma once
+
+#include <optional>
+
+#include "launcher/protocol.h"
+#include "launcher/store_place.h"
+
+namespace hvd::launcher {
+
+class Examiner {
+ public:
+  // Takes up to some seconds: Python is asked which frameworks it finds.
+  Findings examine(const Examine& request);
+  // Takes about a second. What is measured is the control traffic of a job: authenticated, and
+  // encrypted if TLS is on. Tensors travel no slower.
+  Measured measure(const MeasurePeer& peer) const;
+
+ private:
+  Examine request_;
+  StorePlace store_;
+};
+
+}  // namespace hvd::launcher

@@ -1,0 +1,107 @@
+#include "launcher/link.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "net/socket.h"
+
+namespace hvd::launcher {
+namespace {
+
+constexpr std::string_view kMark = "\x01horovod agent\x02\n";
+constexpr size_t kNoiseLimit = size_t{64} << 10;
+constexpr size_t kReadSize = size_t{64} << 10;
+
+Secret known_key() {
+  const std::array<std::byte, Secret::kSize> zeros{};
+  return Secret::from_bytes(zeros);
+}
+
+void unblock(const Fd& fd) {
+  (void)::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
+}
+
+}  // namespace
+
+Link::Link(Side side, Fd in, Fd out)
+    : in_(std::move(in)),
+      write_(std::move(out)),
+      reader_(known_key()),
+      writer_(known_key()),
+      synchronized_(side == Side::kAgent) {
+  unblock(in_);
+  unblock(write_);
+  if (side == Side::kAgent) {
+    const ConstBytes mark = bytes_of(kMark);
+    out_.assign(mark.begin(), mark.end());
+  }
+}
+
+Result<size_t> Link::fill() {
+  std::array<std::byte, kReadSize> buffer;
+  const ssize_t count = ::read(in_.get(), buffer.data(), buffer.size());
+  if (count == 0) return Status(StatusCode::kPeerLost, "the connection has ended");
+  if (count < 0) {
+    if (errno == EAGAIN || errno == EINTR) return size_t{0};
+    return Status(StatusCode::kPeerLost, io_error("read", errno).message());
+  }
+  const ConstBytes bytes = ConstBytes(buffer).first(static_cast<size_t>(count));
+  if (synchronized_) {
+    reader_.feed(bytes);
+  } else {
+    skip_noise(text_of(bytes));
+  }
+  return bytes.size();
+}
+
+void Link::skip_noise(std::string_view text) {
+  noise_ += text;
+  const size_t mark = noise_.find(kMark);
+  if (mark != std::string::npos) {
+    synchronized_ = true;
+    reader_.feed(bytes_of(std::string_view(noise_).substr(mark + kMark.size())));
+    noise_.resize(mark);
+  } else if (noise_.size() > kNoiseLimit) {
+    noise_.erase(0, noise_.size() - kNoiseLimit);
+  }
+}
+
+Result<std::optional<Message>> Link::next() {
+  HVD_TRY_ASSIGN(const std::optional<ByteBuffer> frame, reader_.next());
+  if (!frame.has_value()) return std::optional<Message>();
+  HVD_TRY_ASSIGN(Message message, decode(*frame));
+  return std::optional<Message>(std::move(message));
+}
+
+void Link::send(const Message& message) {
+  if (out_start_ > 0 && out_start_ >= queued_bytes()) {
+    out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(out_start_));
+    out_start_ = 0;
+  }
+  // Fails on what is longer than a frame may be: no command and environment is, as exec takes a
+  // quarter of it at most.
+  HVD_CHECK(writer_.append(encode(message), out_).is_ok());
+}
+
+void Link::flush() {
+  while (wants_write()) {
+    const ssize_t count = ::write(write_.get(), out_.data() + out_start_, queued_bytes());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count < 0) break;
+    out_start_ += static_cast<size_t>(count);
+  }
+  out_.clear();
+  out_start_ = 0;
+}
+
+void Link::flush_all(Deadline deadline) {
+  flush();
+  while (wants_write() && wait_for(write_.get(), POLLOUT, deadline).is_ok()) flush();
+}
+
+}  // namespace hvd::launcher

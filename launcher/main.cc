@@ -1,0 +1,59 @@
+// horovodrun.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/log.h"
+#include "launcher/agent.h"
+#include "launcher/doctor.h"
+#include "launcher/plan/plan.h"
+#include "launcher/run.h"
+#include "launcher/run_program.h"
+
+namespace hvd::launcher {
+namespace {
+
+constexpr int kUsageError = 2;
+
+int complain(std::string_view why, int code) {
+  fmt::print(stderr, "horovodrun: {}\n", why);
+  return code;
+}
+
+int carry_out(const PrintText& print) {
+  const bool written =
+      std::fwrite(print.text.data(), 1, print.text.size(), stdout) == print.text.size() &&
+      std::fflush(stdout) == 0;
+  return written ? 0 : 1;
+}
+
+int carry_out(const Doctor& doctor) { return run_doctor(doctor); }
+int carry_out(const Launch& launch) { return run(launch); }
+int carry_out(const ProgramLaunch& program) { return run_program(program); }
+int carry_out(const ElasticLaunch& /*elastic*/) {
+  return complain("elastic jobs (--min-np, --host-discovery-script) cannot be started yet", 1);
+}
+
+int start(const std::vector<std::string>& arguments) {
+  const auto plan = make_plan(arguments, this_process());
+  if (!plan.is_ok()) return complain(plan.status().message(), kUsageError);
+  configure_log(plan->log_level, plan->log_hide_time);
+  for (const std::string& warning : plan->warnings) (void)complain(warning, 0);
+  return std::visit([](const auto& action) { return carry_out(action); }, plan->action);
+}
+
+}  // namespace
+}  // namespace hvd::launcher
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  // How horovodrun starts itself on each host; no one else does.
+  if (!arguments.empty() && arguments[0] == "--agent") {
+    return hvd::launcher::run_agent(arguments.size() > 1 && arguments[1] == "remote");
+  }
+  return hvd::launcher::start(arguments);
+}

@@ -1,0 +1,207 @@
+#include "launcher/processes.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace hvd::launcher {
+namespace {
+
+std::optional<rlimit> original_limit;
+
+struct Pipe {
+  Fd read;
+  Fd write;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> fds{};
+  if (::pipe2(fds.data(), O_CLOEXEC) != 0) return io_error("pipe2", errno);
+  return Pipe{Fd(fds[0]), Fd(fds[1])};
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Everything that a child needs between fork and exec, where it may neither allocate nor lock. The
+// descriptors are numbers because a forked child closes every Fd.
+struct Preparation {
+  const char* program;
+  std::vector<char*> command;
+  std::vector<char*> environment;
+  const char* directory;
+  bool new_session;
+  int parent_death_signal;
+  pid_t parent;
+  std::array<int, 3> streams;
+  int report;  // takes errno when the command cannot be run
+};
+
+void restore_signals() {
+  struct sigaction plain {};
+  plain.sa_handler = SIG_DFL;
+  ::sigaction(SIGPIPE, &plain, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+[[noreturn]] void give_up(int report) {
+  const int error = errno;
+  (void)!::write(report, &error, sizeof(error));
+  ::_exit(127);
+}
+
+[[noreturn]] void become(Preparation& p) {
+  if (p.new_session ? ::setsid() < 0 : ::setpgid(0, 0) < 0) give_up(p.report);
+  if (p.parent_death_signal != 0) {
+    ::prctl(PR_SET_PDEATHSIG, p.parent_death_signal);
+    if (::getppid() != p.parent) ::_exit(127);  // it has ended before we could ask
+  }
+  for (int stream = 0; stream < 3; ++stream) {
+    if (::dup2(p.streams[static_cast<size_t>(stream)], stream) < 0) give_up(p.report);
+  }
+  if (p.directory != nullptr && ::chdir(p.directory) != 0) give_up(p.report);
+  if (original_limit.has_value()) ::setrlimit(RLIMIT_NOFILE, &*original_limit);
+  restore_signals();
+  if (!p.environment.empty()) environ = p.environment.data();  // execvp looks for PATH there
+  ::execvp(p.program, p.command.data());
+  give_up(p.report);
+}
+
+// Duplicates above the standard streams, which no Fd owns: the child keeps them through fork.
+class BareFd {
+ public:
+  explicit BareFd(int fd) : fd_(::fcntl(fd, F_DUPFD_CLOEXEC, 3)) {}
+  ~BareFd() { close(); }
+  BareFd(const BareFd&) = delete;
+  BareFd& operator=(const BareFd&) = delete;
+  int get() const { return fd_; }
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_;
+};
+
+// Waits until the command runs: exec closes the report, or a number comes through it.
+Status wait_for_exec(const Fd& report, const std::string& command, pid_t pid) {
+  int error = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(report.get(), &error, sizeof(error));
+  } while (count < 0 && errno == EINTR);
+  if (count != sizeof(error)) return Status::ok();
+  (void)::waitpid(pid, nullptr, 0);
+  if (error == ENOENT) return not_found(command + ": command not found");
+  return io_error(command, error);
+}
+
+}  // namespace
+
+Result<Child> spawn(const SpawnOptions& options) {
+  Child child;
+  HVD_TRY_ASSIGN(Pipe output, make_pipe());
+  HVD_TRY_ASSIGN(Pipe report, make_pipe());
+  Fd input(options.give_input ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (options.give_input) {
+    HVD_TRY_ASSIGN(Pipe pipe, make_pipe());
+    input = std::move(pipe.read);
+    child.input = std::move(pipe.write);
+  }
+  Fd error;
+  if (options.take_stderr) {
+    HVD_TRY_ASSIGN(Pipe pipe, make_pipe());
+    error = std::move(pipe.write);
+    child.error = std::move(pipe.read);
+  }
+  const BareFd streams[] = {BareFd(input.get()), BareFd(output.write.get()),
+                            BareFd(options.take_stderr ? error.get() : STDERR_FILENO)};
+  BareFd report_to(report.write.get());
+  if (streams[0].get() < 0 || streams[1].get() < 0 || report_to.get() < 0) {
+    return io_error("start " + options.command.front(), errno);
+  }
+  const std::string& program = options.program.empty() ? options.command[0] : options.program;
+  Preparation preparation{program.c_str(),
+                          pointers_to(options.command),
+                          {},
+                          options.directory.empty() ? nullptr : options.directory.c_str(),
+                          options.new_session,
+                          options.parent_death_signal,
+                          ::getpid(),
+                          {streams[0].get(), streams[1].get(), streams[2].get()},
+                          report_to.get()};
+  if (!options.environment.empty()) preparation.environment = pointers_to(options.environment);
+  child.pid = ::fork();
+  if (child.pid < 0) return io_error("fork", errno);
+  if (child.pid == 0) become(preparation);
+  child.output = std::move(output.read);
+  report.write.reset();
+  report_to.close();
+  HVD_TRY(wait_for_exec(report.read, program, child.pid));
+  return child;
+}
+
+std::vector<pid_t> descendants() {
+  // Parents of all processes, in one pass: the kernel need not list children.
+  std::multimap<pid_t, pid_t> children;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), &::closedir);
+  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
+    const std::string name = entry->d_name;
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::string stat;
+    std::getline(std::ifstream("/proc/" + name + "/stat"), stat, '\0');
+    // "pid (any name) state parent ..."
+    const size_t after_name = stat.rfind(')');
+    if (after_name == std::string::npos || after_name + 4 >= stat.size()) continue;
+    pid_t parent = 0;
+    std::from_chars(stat.data() + after_name + 4, stat.data() + stat.size(), parent);
+    children.emplace(parent, std::atoi(name.c_str()));
+  }
+  std::vector<pid_t> found = {::getpid()};
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto [first, last] = children.equal_range(found[i]);
+    for (auto child = first; child != last; ++child) found.push_back(child->second);
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+void signal_all(const std::vector<pid_t>& processes, int signal) {
+  for (const pid_t pid : processes) (void)::kill(pid, signal);
+}
+
+Status adopt_orphans() {
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0) return Status::ok();
+  return io_error("PR_SET_CHILD_SUBREAPER", errno);
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  original_limit = limit;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace hvd::launcher

@@ -1,0 +1,152 @@
+#include "launcher/protocol.h"
+
+#include <array>
+#include <utility>
+
+namespace hvd::launcher {
+namespace {
+
+// Writes or reads the fields of a message in one order, so that the two cannot come to differ.
+class Writing {
+ public:
+  template <typename... Fields>
+  Status operator()(const Fields&... fields) {
+    (put(fields), ...);
+    return Status::ok();
+  }
+  Encoder out;
+
+ private:
+  template <typename T>
+  void put(const T& value) {
+    out.put(value);
+  }
+  void put(const SecretText& secret) { out.put(secret.text()); }
+  void put(const OutputStream& stream) { out.put(static_cast<uint8_t>(stream)); }
+  void put(const Slot& slot) {
+    (void)(*this)(slot.host, slot.rank, slot.size, slot.local_rank, slot.local_size,
+                  slot.cross_rank, slot.cross_size);
+  }
+  void put(const std::vector<Slot>& slots) {
+    out.put(static_cast<uint32_t>(slots.size()));
+    for (const Slot& slot : slots) put(slot);
+  }
+};
+
+class Reading {
+ public:
+  explicit Reading(ConstBytes bytes) : in(bytes) {}
+  template <typename... Fields>
+  Status operator()(Fields&... fields) {
+    Status status;
+    ((status.is_ok() ? void(status = get(fields)) : void()), ...);
+    return status;
+  }
+  Decoder in;
+
+ private:
+  template <typename T>
+  Status get(T& value) {
+    return in.get(value);
+  }
+  Status get(SecretText& secret) {
+    std::string text;
+    HVD_TRY(in.get(text));
+    secret = SecretText(std::move(text));
+    return Status::ok();
+  }
+  Status get(OutputStream& stream) {
+    uint8_t number = 0;
+    HVD_TRY(in.get(number));
+    if (number > 1) return invalid_argument("malformed record: an unknown stream");
+    stream = static_cast<OutputStream>(number);
+    return Status::ok();
+  }
+  Status get(Slot& slot) {
+    return (*this)(slot.host, slot.rank, slot.size, slot.local_rank, slot.local_size,
+                   slot.cross_rank, slot.cross_size);
+  }
+  Status get(std::vector<Slot>& slots) {
+    uint32_t count = 0;
+    HVD_TRY(in.get(count));
+    slots.clear();
+    for (uint32_t i = 0; i < count; ++i) HVD_TRY(get(slots.emplace_back()));
+    return Status::ok();
+  }
+};
+
+// The fields of each message, for both.
+template <typename Codec>
+Status fields(Codec& codec, auto& m) {
+  using T = std::remove_cvref_t<decltype(m)>;
+  if constexpr (std::is_same_v<T, StartRanks>) {
+    return codec(m.slots, m.command, m.environment, m.directory, m.secret, m.store, m.interfaces,
+                 m.one_host, m.tls);
+  } else if constexpr (std::is_same_v<T, GrantCredit>) {
+    return codec(m.bytes);
+  } else if constexpr (std::is_same_v<T, StopRanks>) {
+    return codec(m.grace_ms);
+  } else if constexpr (std::is_same_v<T, Suspend>) {
+    return codec(m.suspended);
+  } else if constexpr (std::is_same_v<T, AgentReady>) {
+    return codec(m.version, m.host_name);
+  } else if constexpr (std::is_same_v<T, RankStarted>) {
+    return codec(m.rank, m.pid);
+  } else if constexpr (std::is_same_v<T, RankOutput>) {
+    return codec(m.rank, m.stream, m.bytes);
+  } else if constexpr (std::is_same_v<T, RankExited>) {
+    return codec(m.rank, m.status);
+  } else if constexpr (std::is_same_v<T, AgentWarning> || std::is_same_v<T, AgentFailed>) {
+    return codec(m.text);
+  } else if constexpr (std::is_same_v<T, Examine>) {
+    return codec(m.secret, m.interfaces, m.tls);
+  } else if constexpr (std::is_same_v<T, Findings>) {
+    return codec(m.cpus, m.shared_memory, m.clock_us, m.interfaces, m.frameworks, m.store,
+                 m.problem);
+  } else if constexpr (std::is_same_v<T, MeasurePeer>) {
+    return codec(m.store);
+  } else if constexpr (std::is_same_v<T, Measured>) {
+    return codec(m.via, m.round_trip_ns, m.bytes_per_second, m.problem);
+  } else {
+    return Status::ok();
+  }
+}
+
+using Decode = Result<Message> (*)(ConstBytes);
+
+template <typename T>
+Result<Message> decode_as(ConstBytes bytes) {
+  Reading reading(bytes);
+  T message;
+  HVD_TRY(fields(reading, message));
+  HVD_TRY(reading.in.finish());
+  return Message(std::move(message));
+}
+
+template <size_t... Kinds>
+constexpr auto decoders(std::index_sequence<Kinds...>) {
+  return std::array<Decode, sizeof...(Kinds)>{
+      decode_as<std::variant_alternative_t<Kinds, Message>>...};
+}
+
+}  // namespace
+
+ByteBuffer encode(const Message& message) {
+  Writing writing;
+  writing.out.put(static_cast<uint8_t>(message.index()));
+  std::visit([&](const auto& m) { (void)fields(writing, m); }, message);
+  return writing.out.take();
+}
+
+Result<Message> decode(ConstBytes bytes) {
+  static constexpr auto kDecoders =
+      decoders(std::make_index_sequence<std::variant_size_v<Message>>());
+  uint8_t kind = 0;
+  HVD_TRY(Decoder(bytes).get(kind));
+  if (kind >= kDecoders.size()) {
+    return invalid_argument("malformed record: an unknown kind of message");
+  }
+  return kDecoders[kind](bytes.subspan(1));
+}
+
+}  // namespace hvd::launcher

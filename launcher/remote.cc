@@ -1,0 +1,174 @@
+#include "launcher/remote.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+#include "launcher/report.h"
+#include "net/address.h"
+
+namespace hvd::launcher {
+namespace {
+
+constexpr int kNotFound = 127;
+constexpr int kNotExecutable = 126;
+
+bool is_ssh(const RemoteShell& shell) {
+  return std::filesystem::path(shell.program).filename() == "ssh";
+}
+
+// What ssh says, and what it means. Several may stand in its output: the first here is the cause.
+struct Symptom {
+  std::string_view words;
+  std::string_view meaning;  // {} is the host
+};
+
+constexpr std::array kSymptoms = {
+    Symptom{"Could not resolve hostname",
+            "nobody knows this name: check its spelling, the name service, or ~/.ssh/config"},
+    Symptom{
+        "Host key verification failed",
+        "ssh does not trust its host key: log in once by hand (ssh {}) and accept the key if it "
+        "is the right one, or say how to check it by --ssh-args"},
+    Symptom{"REMOTE HOST IDENTIFICATION HAS CHANGED",
+            "its host key is another one than before: if that is in order, remove the old one "
+            "(ssh-keygen -R {}) and log in once by hand"},
+    Symptom{"Permission denied",
+            "it refuses the login: ssh needs a key without a question (try ssh-copy-id {}, or name "
+            "the key by -i)"},
+    Symptom{"Too many authentication failures",
+            "it refuses the login after too many keys: name the right one by -i"},
+    Symptom{"Connection refused", "no ssh server answers there: start it, or name its port by -p"},
+    Symptom{"Connection timed out", "it does not answer: is it up, and does a firewall block ssh?"},
+    Symptom{"Operation timed out", "it does not answer: is it up, and does a firewall block ssh?"},
+    Symptom{"No route to host", "the network does not lead there: is it up, and connected?"},
+    Symptom{"Network is unreachable", "the network does not lead there: is it up, and connected?"},
+};
+
+std::string trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
+}
+
+std::string cause_of(const RemoteShell& shell, const std::string& host, int status,
+                     const std::string& said) {
+  for (const Symptom& symptom : kSymptoms) {
+    if (said.find(symptom.words) != std::string::npos) {
+      return fmt::format(fmt::runtime(symptom.meaning), host);
+    }
+  }
+  if (exit_code_of(status) == kNotFound) {
+    return "horovodrun is not installed there: install the same version as here (pip install "
+           "horovod), or see that it is in PATH for commands that ssh runs";
+  }
+  if (exit_code_of(status) == kNotExecutable) return "horovodrun cannot be run there";
+  return fmt::format("{} ended before horovodrun was up there, with {}", shell.program,
+                     describe_exit(status));
+}
+
+std::string own_path() {
+  std::array<char, 4096> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  return length > 0 ? std::string(path.data(), static_cast<size_t>(length)) : "horovodrun";
+}
+
+}  // namespace
+
+bool is_local(const std::string& host) {
+  if (host == "localhost") return true;
+  char name[256] = "";
+  (void)::gethostname(name, sizeof(name) - 1);
+  if (host == name) return true;
+  const auto addresses = resolve(host, 0);
+  const auto interfaces = local_interfaces({});
+  if (!addresses.is_ok() || !interfaces.is_ok()) return false;
+  return std::any_of(addresses->begin(), addresses->end(), [&](const Endpoint& address) {
+    const std::string number = address.host();
+    // Debian gives a machine's own name the address 127.0.1.1.
+    return number.starts_with("127.") ||
+           std::any_of(interfaces->begin(), interfaces->end(),
+                       [&](const Interface& each) { return each.address.host() == number; });
+  });
+}
+
+std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string agent_command(const std::string& program, const std::string& path) {
+  const std::string script = fmt::format(
+      "PATH=\"$PATH\":{0}; export PATH; "
+      "if [ -x {1} ]; then exec {1} --agent remote; else exec horovodrun --agent remote; fi",
+      shell_quoted(path), shell_quoted(program));
+  // Whatever shell the user has there only has to run another one.
+  return "exec /bin/sh -c " + shell_quoted(script);
+}
+
+std::string with_standard_input(std::string script) {
+  constexpr std::string_view kExec = "kubectl exec ";
+  const size_t found = script.find(kExec);
+  if (found == std::string::npos) return script;
+  const std::string_view rest = std::string_view(script).substr(found + kExec.size());
+  if (rest.starts_with("-i ") || rest.starts_with("--stdin")) return script;
+  return script.insert(found + kExec.size(), "-i ");
+}
+
+std::vector<std::string> remote_command(const RemoteShell& shell, const std::string& host,
+                                        const std::string& command, std::chrono::seconds timeout) {
+  std::vector<std::string> words = {shell.program};
+  if (is_ssh(shell)) {
+    const std::string limit = fmt::format("ConnectTimeout={}", std::max<long>(timeout.count(), 1));
+    for (const std::string& option :
+         {std::string("PasswordAuthentication=no"), std::string("BatchMode=yes"), limit}) {
+      words.insert(words.end(), {"-o", option});
+    }
+    if (shell.port.has_value()) words.insert(words.end(), {"-p", std::to_string(*shell.port)});
+    if (!shell.identity_file.empty()) words.insert(words.end(), {"-i", shell.identity_file});
+  } else {
+    std::stringstream script;
+    script << std::ifstream(shell.program).rdbuf();
+    const std::string changed = with_standard_input(script.str());
+    if (changed != script.str()) words = {"/bin/sh", "-c", changed, shell.program};
+  }
+  words.insert(words.end(), shell.arguments.begin(), shell.arguments.end());
+  words.insert(words.end(), {host, command});
+  return words;
+}
+
+SpawnOptions agent_on(const std::string& host, bool remote, const RemoteShell& shell,
+                      std::chrono::seconds timeout) {
+  SpawnOptions options;
+  if (!remote) {
+    options.command = {"horovodrun", "--agent"};
+    options.program = "/proc/self/exe";
+    return options;
+  }
+  const char* path = std::getenv("PATH");
+  const std::string command = agent_command(own_path(), path != nullptr ? path : "");
+  options.command = remote_command(shell, host, command, timeout);
+  options.take_stderr = true;
+  // Its connection is useless without us, and may hang for minutes.
+  options.parent_death_signal = SIGTERM;
+  return options;
+}
+
+std::string explain_remote(const RemoteShell& shell, const std::string& host, int status,
+                           const std::string& said) {
+  std::string text = cause_of(shell, host, status, said);
+  std::istringstream lines(trimmed(said));
+  for (std::string line; std::getline(lines, line);) text += "\n  | " + trimmed(line);
+  return text;
+}
+
+}  // namespace hvd::launcher

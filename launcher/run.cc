@@ -1,0 +1,421 @@
+#include "launcher/run.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <sstream>
+
+#include "launcher/host_link.h"
+#include "launcher/printer.h"
+#include "launcher/remote.h"
+#include "launcher/report.h"
+#include "launcher/signals.h"
+#include "launcher/store_place.h"
+#include "launcher/supervision.h"
+#include "net/secret.h"
+
+namespace hvd::launcher {
+namespace {
+
+using Clock = Deadline::Clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kAliveEvery{1'000};
+// For ssh to end when its agent has.
+constexpr milliseconds kReapTimeout{1'000};
+// Between the end of a connection and that of the process which held it.
+constexpr milliseconds kGoneTimeout{1'000};
+// Credit goes back in pieces of this size, to save messages.
+constexpr uint64_t kCreditUnit = kOutputWindow / 4;
+
+constexpr uint64_t kSignalToken = 0;
+constexpr uint64_t kFirstHostToken = 4;
+constexpr uint64_t kTokensPerHost = 4;
+
+// The hosts in the order of their first rank.
+std::vector<HostPlan> hosts_of(const Launch& launch) {
+  std::vector<HostPlan> hosts;
+  for (const Slot& slot : launch.slots) {
+    if (hosts.empty() || hosts.back().name != slot.host) {
+      hosts.push_back({slot.host, !is_local(slot.host), {}});
+    }
+    hosts.back().ranks.push_back(slot.rank);
+  }
+  return hosts;
+}
+
+Patience patience_of(const Launch& launch) {
+  Patience patience;
+  patience.start = launch.start_timeout;
+  return patience;
+}
+
+class Job {
+ public:
+  Job(const Launch& launch, std::vector<HostPlan> hosts, Signals signals,
+      std::shared_ptr<Poller> poller, std::unique_ptr<Printer> printer)
+      : launch_(launch),
+        secret_(Secret::generate()),
+        signals_(std::move(signals)),
+        poller_(std::move(poller)),
+        printer_(std::move(printer)),
+        supervision_(std::move(hosts), patience_of(launch), Clock::now()),
+        hosts_(supervision_.hosts().size()) {}
+
+  Status run() {
+    HVD_TRY(poller_->add(signals_.fd(), kReadable, kSignalToken));
+    for (size_t i = 0; i < hosts_.size(); ++i) start_agent(i);
+    HVD_TRY_ASSIGN(store_, start_store(secret_, one_host(), launch_.interfaces, launch_.tls));
+    std::vector<PollEvent> events;
+    carry_out();
+    while (!supervision_.finished()) {
+      HVD_TRY(poller_->wait(events, next_deadline()));
+      for (const PollEvent& event : events) on_event(event);
+      on_time();
+      carry_out();
+    }
+    return finish();
+  }
+
+  int exit_code() const { return supervision_.exit_code(); }
+
+ private:
+  struct Host {
+    std::unique_ptr<HostLink> link;
+    bool ready = false;
+    bool ended = false;   // and said so
+    uint64_t credit = 0;  // that is to be given back
+    std::optional<Clock::time_point> gone_by;
+  };
+
+  const HostPlan& plan(size_t host) const { return supervision_.hosts()[host]; }
+  bool one_host() const {
+    const auto& hosts = supervision_.hosts();
+    return std::none_of(hosts.begin(), hosts.end(),
+                        [](const HostPlan& each) { return each.remote; });
+  }
+
+  // ---- Agents
+
+  void start_agent(size_t i) {
+    SpawnOptions options =
+        agent_on(plan(i).name, plan(i).remote, launch_.shell, launch_.start_timeout);
+    const std::string name = options.command.front();
+    auto link = HostLink::start(std::move(options), *poller_, kFirstHostToken + i * kTokensPerHost);
+    if (link.is_ok()) {
+      hosts_[i].link = std::move(*link);
+      return;
+    }
+    supervision_.host_failed(i,
+                             link.status().code() == StatusCode::kNotFound
+                                 ? fmt::format("\"{}\" is not installed on this machine", name)
+                                 : link.status().message(),
+                             Clock::now());
+  }
+
+  StartRanks start_message(size_t host) const {
+    StartRanks start;
+    for (const int rank : plan(host).ranks) {
+      start.slots.push_back(launch_.slots[static_cast<size_t>(rank)]);
+    }
+    start.command = launch_.command;
+    for (const auto& [name, value] : launch_.environment) {
+      start.environment.push_back(fmt::format("{}={}", name, value));
+    }
+    start.directory = launch_.directory;
+    start.secret = SecretText(secret_.to_base64());
+    start.store = store_.addresses;
+    start.interfaces = launch_.interfaces;
+    start.one_host = one_host();
+    start.tls = launch_.tls;
+    return start;
+  }
+
+  // ---- Events
+
+  void on_event(const PollEvent& event) {
+    if (event.token == kSignalToken) return on_signals();
+    const size_t i = (event.token - kFirstHostToken) / kTokensPerHost;
+    Host& host = hosts_[i];
+    if (host.link == nullptr) return;
+    switch (event.token % kTokensPerHost) {
+      case 0: return (void)hear(i);
+      case 1: return host.link->flush();
+      default: return show_errors(i);
+    }
+  }
+
+  // False when there was nothing to hear.
+  bool hear(size_t i) {
+    Host& host = hosts_[i];
+    if (!host.link->is_open()) return false;
+    const bool heard = host.link->fill() > 0;
+    supervision_.heard_from(i, Clock::now());
+    while (const auto message = host.link->next()) take(i, *message);
+    if (!host.link->is_open()) host.gone_by = Clock::now() + kGoneTimeout;
+    return heard;
+  }
+
+  void take(size_t i, const Message& message) {
+    const auto now = Clock::now();
+    if (const auto* ready = std::get_if<AgentReady>(&message)) return on_ready(i, *ready);
+    if (const auto* output = std::get_if<RankOutput>(&message)) return on_output(i, *output);
+    if (const auto* started = std::get_if<RankStarted>(&message)) {
+      if (is_on(i, started->rank)) supervision_.rank_started(started->rank, started->pid);
+    }
+    if (const auto* exited = std::get_if<RankExited>(&message)) {
+      if (is_on(i, exited->rank)) supervision_.rank_exited(exited->rank, exited->status, now);
+    }
+    if (const auto* warning = std::get_if<AgentWarning>(&message)) {
+      printer_->say(fmt::format("horovodrun: host {}: {}", plan(i).name, warning->text));
+    }
+    if (const auto* failed = std::get_if<AgentFailed>(&message)) {
+      supervision_.host_failed(i, failed->text, now);
+    }
+    if (std::holds_alternative<AgentDone>(message)) {
+      hosts_[i].ended = true;
+      supervision_.host_done(i, now);
+    }
+  }
+
+  bool is_on(size_t i, int rank) const {
+    const auto& ranks = plan(i).ranks;
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  }
+
+  void on_ready(size_t i, const AgentReady& ready) {
+    if (ready.version != HVD_VERSION) {
+      return supervision_.host_failed(
+          i,
+          fmt::format("it has version {} of horovodrun, this one is {}: install the same there",
+                      ready.version, HVD_VERSION),
+          Clock::now());
+    }
+    show_errors(i);
+    hosts_[i].ready = true;
+    if (launch_.verbose) {
+      printer_->say(
+          fmt::format("horovodrun: host {} ({}) is ready", plan(i).name, ready.host_name));
+    }
+    std::istringstream said(hosts_[i].link->said());
+    for (std::string line; std::getline(said, line);) {
+      printer_->say(fmt::format("{}: {}", plan(i).name, line));
+    }
+    supervision_.host_ready(i, Clock::now());
+  }
+
+  void on_output(size_t i, const RankOutput& output) {
+    if (!is_on(i, output.rank)) return;
+    if (output.bytes.empty()) return printer_->end(output.rank, output.stream);
+    printer_->add(output.rank, output.stream, output.bytes, i);
+  }
+
+  // Before a host is ready, what ssh says is kept: it may tell why the host never will be.
+  void show_errors(size_t i) {
+    for (const std::string& line : hosts_[i].link->take_error_lines()) {
+      if (hosts_[i].ready) printer_->say(fmt::format("{}: {}", plan(i).name, line));
+    }
+  }
+
+  void on_signals() {
+    while (const auto signal = signals_.next()) {
+      if (*signal == SIGCHLD) {
+        reap();
+      } else if (*signal == SIGTSTP) {
+        suspend();
+      } else {
+        supervision_.interrupted(*signal, Clock::now());
+        impatient_ = true;
+      }
+    }
+  }
+
+  void reap() {
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      Host& host = hosts_[i];
+      int status = 0;
+      if (host.link == nullptr || host.link->status().has_value()) continue;
+      if (::waitpid(host.link->pid(), &status, WNOHANG) != host.link->pid()) continue;
+      host.link->reaped(status);
+      // What it has written before comes first.
+      while (hear(i)) {
+      }
+      host.link->close();
+      show_errors(i);
+      declare_gone(i);
+    }
+  }
+
+  void declare_gone(size_t i) {
+    Host& host = hosts_[i];
+    host.gone_by.reset();
+    if (host.ended) return;
+    const auto status = host.link->status();
+    if (!host.ready && plan(i).remote && status.has_value()) {
+      return supervision_.host_failed(
+          i, explain_remote(launch_.shell, plan(i).name, *status, host.link->said()), Clock::now());
+    }
+    std::string why = "the connection to its agent has ended";
+    if (status.has_value()) {
+      why = fmt::format("{} that {} it has ended, {}",
+                        plan(i).remote ? launch_.shell.program : "the agent",
+                        plan(i).remote ? "leads to" : "watches", describe_exit(*status));
+    }
+    supervision_.host_gone(i, why, Clock::now());
+  }
+
+  // A launcher in the background may be silent, and hears nothing.
+  void suspend() {
+    tell_all(Suspend{true});
+    ::raise(SIGSTOP);
+    tell_all(Suspend{false});
+    supervision_.resumed(Clock::now());
+  }
+
+  void tell_all(const Message& message) {
+    for (Host& host : hosts_) {
+      if (!host.ready) continue;
+      host.link->send(message);
+      host.link->flush_all(Deadline::after(milliseconds(500)));
+    }
+  }
+
+  // ---- Time, and what follows
+
+  Deadline next_deadline() const {
+    Deadline next = supervision_.next_deadline();
+    if (!one_host()) next = earlier(next, Deadline::at(alive_at_));
+    for (const Host& host : hosts_) {
+      if (host.gone_by.has_value()) next = earlier(next, Deadline::at(*host.gone_by));
+    }
+    return next;
+  }
+
+  void on_time() {
+    const auto now = Clock::now();
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      if (hosts_[i].gone_by.has_value() && now >= *hosts_[i].gone_by) declare_gone(i);
+    }
+    return_credit();
+    if (const Status failure = printer_->failure(); !failure.is_ok()) {
+      supervision_.output_failed(failure.message(), now);
+    }
+    supervision_.tick(now);
+    if (one_host() || now < alive_at_) return;
+    alive_at_ = now + kAliveEvery;
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      if (hosts_[i].ready && plan(i).remote) hosts_[i].link->send(Alive{});
+    }
+  }
+
+  void return_credit() {
+    for (const Printer::Written& written : printer_->take_written()) {
+      hosts_[written.owner].credit += written.bytes;
+    }
+    for (Host& host : hosts_) {
+      if (host.credit < kCreditUnit) continue;
+      host.link->send(GrantCredit{std::exchange(host.credit, 0)});
+    }
+  }
+
+  void carry_out() {
+    for (const Decision& decision : supervision_.take_decisions()) {
+      Host& host = hosts_[decision.host];
+      switch (decision.kind) {
+        case Decision::Kind::kSay: printer_->say(decision.text); break;
+        case Decision::Kind::kStart: host.link->send(start_message(decision.host)); break;
+        case Decision::Kind::kStop:
+          host.link->send(StopRanks{static_cast<uint32_t>(decision.grace.count())});
+          break;
+        case Decision::Kind::kDrop: drop(decision.host); break;
+      }
+    }
+  }
+
+  void drop(size_t i) {
+    Host& host = hosts_[i];
+    if (host.link == nullptr) return;
+    host.link->close();
+    host.gone_by.reset();
+    // An agent here ends without us; ssh may wait for one that cannot be reached.
+    if (plan(i).remote && !host.ended) end_shell(host);
+  }
+
+  static void end_shell(const Host& host) {
+    if (!host.link->status().has_value()) (void)::kill(host.link->pid(), SIGTERM);
+  }
+
+  // ---- The end
+
+  Status finish() {
+    supervision_.tick(Clock::now());
+    carry_out();
+    if (const auto blamed = supervision_.blamed(); blamed.has_value()) {
+      printer_->say(failure_report(supervision_, printer_->last_stderr_lines(*blamed)));
+    }
+    impatient_ = false;
+    const Deadline reap_by = Deadline::after(kReapTimeout);
+    std::vector<PollEvent> events;
+    // A terminal that takes nothing is waited for as long as nobody asks to stop.
+    while (!impatient_ && !(printer_->idle() && (all_reaped() || reap_by.expired()))) {
+      const bool waits = !all_reaped() && !reap_by.expired();
+      HVD_TRY(poller_->wait(events, waits ? reap_by : Deadline::never()));
+      for (const PollEvent& event : events) on_event(event);
+    }
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      if (plan(i).remote && hosts_[i].link != nullptr) end_shell(hosts_[i]);
+    }
+    return Status::ok();
+  }
+
+  bool all_reaped() const {
+    return std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) {
+      return host.link == nullptr || !host.ended || host.link->status().has_value();
+    });
+  }
+
+  const Launch& launch_;
+  const Secret secret_;
+  Signals signals_;
+  const std::shared_ptr<Poller> poller_;
+  const std::unique_ptr<Printer> printer_;
+  Supervision supervision_;
+  std::vector<Host> hosts_;
+  StorePlace store_;
+  Clock::time_point alive_at_ = Clock::now();
+  bool impatient_ = false;  // a signal has come
+};
+
+int say_failure(const Status& status) {
+  fmt::print(stderr, "horovodrun: {}\n", status.message());
+  return 1;
+}
+
+Result<int> try_run(const Launch& launch) {
+  // Before signals are blocked, so that a slow name service can be interrupted.
+  std::vector<HostPlan> hosts = hosts_of(launch);
+  raise_descriptor_limit();
+  HVD_TRY_ASSIGN(Signals signals, Signals::block({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP}));
+  HVD_TRY_ASSIGN(std::unique_ptr<Poller> poller_made, Poller::create());
+  const std::shared_ptr<Poller> poller = std::move(poller_made);
+  HVD_TRY_ASSIGN(std::unique_ptr<Printer> printer,
+                 Printer::start(launch.output, static_cast<int>(launch.slots.size()),
+                                [poller] { poller->wake(); }));
+  Job job(launch, std::move(hosts), std::move(signals), poller, std::move(printer));
+  HVD_TRY(job.run());
+  return job.exit_code();
+}
+
+}  // namespace
+
+int run(const Launch& launch) {
+  const Result<int> code = try_run(launch);
+  return code.is_ok() ? *code : say_failure(code.status());
+}
+
+}  // namespace hvd::launcher

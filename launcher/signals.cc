@@ -1,0 +1,30 @@
+#include "launcher/signals.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace hvd::launcher {
+
+Result<Signals> Signals::block(std::initializer_list<int> signals) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : signals) ::sigaddset(&set, signal);
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return io_error("sigprocmask", errno);
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, nullptr);
+  Fd fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!fd.valid()) return io_error("signalfd", errno);
+  return Signals(std::move(fd));
+}
+
+std::optional<int> Signals::next() {
+  signalfd_siginfo info{};
+  if (::read(fd_.get(), &info, sizeof(info)) != sizeof(info)) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
+}  // namespace hvd::launcher

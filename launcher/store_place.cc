@@ -1,0 +1,52 @@
+#include "launcher/store_place.h"
+
+#include "launcher/host_side.h"
+#include "net/address.h"
+
+namespace hvd::launcher {
+namespace {
+
+Result<std::unique_ptr<StoreServer>> start_at(const Secret& secret, StoreServerOptions options,
+                                              const Endpoint& bind) {
+  options.bind = bind;
+  return StoreServer::start(secret, options);
+}
+
+}  // namespace
+
+Result<StorePlace> start_store(const Secret& secret, bool one_host,
+                               const std::vector<std::string>& interfaces, bool tls) {
+  StorePlace place;
+  StoreServerOptions options;
+  options.tls = tls;
+  if (one_host) {
+    HVD_TRY_ASSIGN(place.server, start_at(secret, options, Endpoint::loopback()));
+    place.addresses.push_back(place.server->endpoint().to_string());
+    return place;
+  }
+  if (!interfaces.empty()) {
+    HVD_TRY_ASSIGN(const std::vector<Interface> found, interfaces_among(interfaces));
+    options.bind = found.front().address;
+    for (size_t i = 1; i < found.size(); ++i) options.more.push_back(found[i].address);
+    HVD_TRY_ASSIGN(place.server, StoreServer::start(secret, options));
+    for (const Endpoint& each : place.server->endpoints()) {
+      place.addresses.push_back(each.to_string());
+    }
+    return place;
+  }
+  auto started = start_at(secret, options, Endpoint::any_v6());
+  // A kernel without IPv6.
+  if (!started.is_ok()) started = start_at(secret, options, Endpoint::any());
+  HVD_TRY_ASSIGN(place.server, std::move(started));
+  HVD_TRY_ASSIGN(const std::vector<Interface> found, local_interfaces({}));
+  const Endpoint bound = place.server->endpoint();
+  for (const Interface& each : found) {
+    const bool reachable = each.address.family() == AF_INET || bound.family() == AF_INET6;
+    if (!each.loopback && reachable) {
+      place.addresses.push_back(each.address.with_port(bound.port()).to_string());
+    }
+  }
+  return place;
+}
+
+}  // namespace hvd::launcher

@@ -1,0 +1,233 @@
+#include "launcher/supervision.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "launcher/report.h"
+
+namespace hvd::launcher {
+namespace {
+
+// After a second signal, for SIGKILL to work.
+constexpr Patience::Time kHurry{2'000};
+
+double seconds(Patience::Time time) { return static_cast<double>(time.count()) / 1000; }
+
+// Not by us, and not by somebody who stops the job politely.
+bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM; }
+
+}  // namespace
+
+Supervision::Supervision(std::vector<HostPlan> hosts, Patience patience, Time now)
+    : plans_(std::move(hosts)),
+      patience_(patience),
+      hosts_(plans_.size(), Host{Stage::kConnecting, now}),
+      start_by_(now + patience.start) {
+  for (size_t host = 0; host < plans_.size(); ++host) {
+    for (const int rank : plans_[host].ranks) {
+      ranks_.resize(std::max(ranks_.size(), static_cast<size_t>(rank) + 1));
+      ranks_[static_cast<size_t>(rank)].host = host;
+    }
+  }
+}
+
+void Supervision::say(std::string text) {
+  decisions_.push_back({Decision::Kind::kSay, 0, {}, std::move(text)});
+}
+
+void Supervision::drop(size_t host) {
+  hosts_[host].stage = Stage::kEnded;
+  decisions_.push_back({Decision::Kind::kDrop, host, {}, {}});
+}
+
+bool Supervision::all_ready() const {
+  return std::all_of(hosts_.begin(), hosts_.end(),
+                     [](const Host& host) { return host.stage == Stage::kReady; });
+}
+
+void Supervision::host_ready(size_t host, Time now) {
+  if (hosts_[host].stage != Stage::kConnecting) return;
+  hosts_[host] = {Stage::kReady, now};
+  check_start(now);
+}
+
+void Supervision::host_failed(size_t host, const std::string& why, Time now) {
+  if (hosts_[host].stage == Stage::kEnded) return;
+  say(fmt::format("horovodrun: host {}: {}", plans_[host].name, why));
+  failed_ = true;
+  if (hosts_[host].stage == Stage::kRunning) return fail(now);
+  drop(host);
+  // The others are asked all the same, so that one attempt tells of every host that is in the way.
+  start_by_ = std::min(start_by_, now + patience_.after_unreachable);
+  check_start(now);
+}
+
+void Supervision::check_start(Time now) {
+  const auto connecting = [](const Host& host) { return host.stage == Stage::kConnecting; };
+  if (end_by_.has_value() || std::any_of(hosts_.begin(), hosts_.end(), connecting)) return;
+  if (!all_ready()) {
+    if (std::any_of(hosts_.begin(), hosts_.end(),
+                    [](const Host& host) { return host.stage == Stage::kRunning; })) {
+      return;
+    }
+    say("horovodrun: nothing was started, because not every host can be used.");
+    return stop(patience_.grace, now);
+  }
+  for (size_t host = 0; host < hosts_.size(); ++host) {
+    hosts_[host].stage = Stage::kRunning;
+    decisions_.push_back({Decision::Kind::kStart, host, {}, {}});
+  }
+}
+
+void Supervision::host_done(size_t host, Time now) {
+  if (hosts_[host].stage == Stage::kEnded) return;
+  hosts_[host].stage = Stage::kEnded;
+  decisions_.push_back({Decision::Kind::kDrop, host, {}, {}});
+  for (const int rank : plans_[host].ranks) {
+    if (end_by_.has_value() || ranks_[static_cast<size_t>(rank)].status.has_value()) continue;
+    say(fmt::format("horovodrun: host {} says that it is done, but rank {} has not ended",
+                    plans_[host].name, rank));
+    return fail(now);
+  }
+}
+
+void Supervision::lose(size_t host, const std::string& why, Patience::Time grace, Time now) {
+  if (hosts_[host].stage == Stage::kEnded) return;
+  const bool running = hosts_[host].stage == Stage::kRunning;
+  drop(host);
+  if (end_by_.has_value()) return;
+  failed_ = true;
+  say(fmt::format("horovodrun: host {} is lost: {}; {} on it", plans_[host].name, why,
+                  running ? "ranks " + ranges(plans_[host].ranks) + " ran" : "no rank ran yet"));
+  if (running) return fail(grace, now);
+  check_start(now);
+}
+
+void Supervision::heard_from(size_t host, Time now) { hosts_[host].heard = now; }
+
+void Supervision::rank_started(int rank, int pid) { ranks_[static_cast<size_t>(rank)].pid = pid; }
+
+void Supervision::rank_exited(int rank, int status, Time now) {
+  ranks_[static_cast<size_t>(rank)].status = status;
+  if (status == 0) return;
+  if (!end_by_.has_value()) {
+    blamed_ = rank;
+    blame_at_ = now + patience_.blame;
+    return fail(now);
+  }
+  if (!blame_at_.has_value() || now > *blame_at_) return;
+  const int first = *ranks_[static_cast<size_t>(*blamed_)].status;
+  if (was_killed(status) && !was_killed(first)) blamed_ = rank;
+}
+
+void Supervision::fail(Patience::Time grace, Time now) {
+  failed_ = true;
+  if (!end_by_.has_value()) stop(grace, now);
+}
+
+void Supervision::interrupted(int signal, Time now) {
+  const bool again = end_by_.has_value();
+  if (!again) signal_ = signal;
+  say(fmt::format(
+      "horovodrun: {}: {}", signal_name(signal),
+      again ? "killing what is left of the job" : "stopping the job; once more kills it at once"));
+  stop(again ? Patience::Time(0) : patience_.grace, now);
+}
+
+void Supervision::output_failed(const std::string& why, Time now) {
+  if (end_by_.has_value()) return;
+  signal_ = SIGPIPE;
+  say(fmt::format("horovodrun: standard output takes no more ({}): stopping the job", why));
+  stop(patience_.grace, now);
+}
+
+void Supervision::stop(Patience::Time grace, Time now) {
+  const Time end = now + (grace.count() > 0 ? grace + patience_.farewell : kHurry);
+  end_by_ = std::min(end_by_.value_or(end), end);
+  for (size_t host = 0; host < hosts_.size(); ++host) {
+    if (hosts_[host].stage == Stage::kRunning) {
+      decisions_.push_back({Decision::Kind::kStop, host, grace, {}});
+    } else if (hosts_[host].stage != Stage::kEnded) {
+      drop(host);
+    }
+  }
+}
+
+void Supervision::resumed(Time now) {
+  for (Host& host : hosts_) host.heard = now;
+}
+
+bool Supervision::is_watched(size_t host) const {
+  return plans_[host].remote &&
+         (hosts_[host].stage == Stage::kReady || hosts_[host].stage == Stage::kRunning);
+}
+
+void Supervision::check_silence(Time now) {
+  for (size_t host = 0; host < hosts_.size(); ++host) {
+    if (is_watched(host) && now >= hosts_[host].heard + patience_.silence) {
+      lose(host, fmt::format("nothing was heard from it for {} s", seconds(patience_.silence)),
+           patience_.short_grace, now);
+    }
+  }
+}
+
+void Supervision::settle_blame() {
+  blame_at_.reset();
+  const size_t rank = static_cast<size_t>(*blamed_);
+  say(fmt::format("Process {} exit with status code {}.", rank,
+                  exit_code_of(*ranks_[rank].status)));
+  const auto left = std::count_if(ranks_.begin(), ranks_.end(),
+                                  [](const RankState& each) { return !each.status.has_value(); });
+  if (left > 0) say(fmt::format("horovodrun: stopping the other ranks ({} still run).", left));
+}
+
+void Supervision::tick(Time now) {
+  if (blame_at_.has_value() && (now >= *blame_at_ || finished())) settle_blame();
+  if (!end_by_.has_value() && now >= start_by_) {
+    for (size_t host = 0; host < hosts_.size(); ++host) {
+      if (hosts_[host].stage != Stage::kConnecting) continue;
+      host_failed(host, "no answer in time; see that ssh reaches it, or raise --start-timeout",
+                  now);
+    }
+  }
+  check_silence(now);
+  if (!end_by_.has_value() || now < *end_by_) return;
+  for (size_t host = 0; host < hosts_.size(); ++host) {
+    if (hosts_[host].stage == Stage::kEnded) continue;
+    say(fmt::format(
+        "horovodrun: host {} has not said in time that its ranks have ended; they end there "
+        "by themselves when this program does",
+        plans_[host].name));
+    drop(host);
+  }
+}
+
+Deadline Supervision::next_deadline() const {
+  Deadline next = Deadline::never();
+  const auto consider = [&](Time when) { next = earlier(next, Deadline::at(when)); };
+  for (size_t host = 0; host < hosts_.size(); ++host) {
+    if (hosts_[host].stage == Stage::kConnecting) consider(start_by_);
+    if (is_watched(host)) consider(hosts_[host].heard + patience_.silence);
+  }
+  if (blame_at_.has_value()) consider(*blame_at_);
+  if (end_by_.has_value()) consider(*end_by_);
+  return next;
+}
+
+std::vector<Decision> Supervision::take_decisions() { return std::exchange(decisions_, {}); }
+
+bool Supervision::finished() const {
+  return std::all_of(hosts_.begin(), hosts_.end(),
+                     [](const Host& host) { return host.stage == Stage::kEnded; });
+}
+
+int Supervision::exit_code() const {
+  if (signal_ != 0) return 128 + signal_;
+  return failed_ ? 1 : 0;
+}
+
+}  // namespace hvd::launcher

@@ -1,0 +1,286 @@
+"""horovodrun over ssh, for real: a network namespace and an sshd of its own for each host.
+
+Needs root, ip and sshd; where namespaces are not permitted the tests say so and are skipped.
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import native
+import netns
+import pytest
+
+HOROVODRUN = native.BUILD / "launcher" / "horovodrun"
+SCENARIO = native.BUILD / "core" / "capi" / "hvd_scenario"
+PORT = 2222
+BARE_PORT = 2223  # of an sshd on host 1 that sees no horovodrun
+
+SSHD_CONFIG = """
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/user_key.pub
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+PermitRootLogin yes
+PidFile none
+LogLevel ERROR
+MaxStartups 100
+"""
+
+SSH_CONFIG = """
+Host *
+  UserKnownHostsFile {folder}/known_hosts
+  GlobalKnownHostsFile /dev/null
+  IdentitiesOnly yes
+"""
+
+
+class Cluster:
+    """Hosts 10.77.0.1 and so on; the launcher runs on the first, the others have an sshd."""
+
+    def __init__(self, net: netns.Network, folder: pathlib.Path):
+        self.net = net
+        self.folder = folder
+        for key in ("host_key", "user_key", "wrong_key"):
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)], check=True
+            )
+        for name, text in (("sshd_config", SSHD_CONFIG), ("ssh_config", SSH_CONFIG)):
+            (folder / name).write_text(text.format(folder=folder))
+        public = " ".join((folder / "host_key.pub").read_text().split()[:2])
+        self.known = "".join(
+            f"[{net.address(host)}]:{port} {public}\n"
+            for host in range(1, net.hosts)
+            for port in (PORT, BARE_PORT)
+        )
+        (folder / "known_hosts").write_text(self.known)
+        # Where sshd puts its unprivileged half; systemd makes it elsewhere.
+        pathlib.Path("/run/sshd").mkdir(exist_ok=True)
+        for host in range(1, net.hosts):
+            self.start_sshd(host, PORT)
+
+    def start_sshd(self, host: int, port: int, before: str = "") -> None:
+        sshd = shutil.which("sshd") or "/usr/sbin/sshd"
+        serve = f"{before} exec {sshd} -D -e -p {port} -f {self.folder}/sshd_config"
+        shell = ["unshare", "--mount", "sh", "-c", serve]
+        self.net.start(host, shell, {})
+        probe = ["ip", "netns", "exec", self.space(host), "ss", "-Hltn", f"sport = :{port}"]
+        wait_until(lambda: subprocess.run(probe, capture_output=True, check=True).stdout, "sshd")
+
+    def space(self, host: int) -> str:
+        return f"{self.net.name}-{host}"
+
+    def processes(self, host: int) -> dict[int, str]:
+        """Command lines of what runs on a host, sshd left out."""
+        found = {}
+        listing = subprocess.run(
+            ["ip", "netns", "pids", self.space(host)], capture_output=True, text=True, check=True
+        )
+        for pid in listing.stdout.split():
+            with contextlib.suppress(OSError):
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+                # A process that has ended has no words; sshd changes its own.
+                if words[0] and not words[0].startswith("sshd:") and "sshd_config" not in words[-2]:
+                    found[int(pid)] = " ".join(words)
+        return found
+
+    def hosts(self, *slots: int) -> str:
+        return ",".join(f"{self.net.address(i)}:{n}" for i, n in enumerate(slots) if n > 0)
+
+    def launch(self, *arguments: str, port: int = PORT, key: str = "user_key") -> subprocess.Popen:
+        ssh = ["-p", str(port), "-i", str(self.folder / key)]
+        process = subprocess.Popen(
+            [
+                *("ip", "netns", "exec", self.space(0), str(HOROVODRUN), *ssh),
+                *(f"--ssh-args=-F {self.folder}/ssh_config", *arguments),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            start_new_session=True,
+        )
+        self.net.processes.append(process)
+        return process
+
+    def run(self, *arguments: str, **options) -> tuple[int, str, str]:
+        process = self.launch(*arguments, **options)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    def start_sleepers(self) -> subprocess.Popen:
+        """One rank on host 0 and one on host 1; both ignore SIGTERM, as do their children."""
+        script = "trap '' TERM; setsid sleep 60 & echo up; wait"
+        job = self.launch("-np", "2", "-H", self.hosts(1, 1), "sh", "-c", script)
+        lines = sorted(job.stdout.readline() for _ in range(2))
+        assert lines == ["[0]<stdout>:up\n", "[1]<stdout>:up\n"], job.stderr.read()
+        return job
+
+    def expect_nobody(self, seconds: float = 10) -> None:
+        def nobody():
+            return not any(self.processes(host) for host in range(self.net.hosts))
+
+        wait_until(nobody, "the end of all processes", seconds)
+
+
+def wait_until(condition, what: str, seconds: float = 10) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"waited for {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    if not HOROVODRUN.exists():
+        pytest.fail(f"{HOROVODRUN} is missing: make build-dev")
+    if missing := netns.why_not():
+        pytest.skip(missing)
+    if not (shutil.which("sshd") or pathlib.Path("/usr/sbin/sshd").exists()):
+        pytest.skip("no sshd (Debian package openssh-server)")
+    with contextlib.ExitStack() as stack:
+        try:
+            net = stack.enter_context(netns.Network(3))
+        except OSError as error:
+            pytest.skip(str(error))
+        yield Cluster(net, tmp_path_factory.mktemp("ssh"))
+
+
+def test_ranks_on_three_hosts_reduce_together(cluster):
+    code, out, err = cluster.run(
+        *("-np", "5", "-H", cluster.hosts(2, 2, 1), str(SCENARIO), "restart", "1")
+    )
+    assert code == 0, err
+    assert sorted(out.splitlines()) == [f"[{rank}]<stdout>:ok" for rank in range(5)]
+    cluster.expect_nobody(seconds=2)
+
+
+def test_ranks_of_another_host_have_the_launchers_environment_folder_and_a_way_back(cluster):
+    script = "echo $HOROVOD_RANK $HOROVOD_HOSTNAME $HOROVOD_RENDEZVOUS $HOROVOD_GLOO_IFACE $PWD"
+    code, out, err = cluster.run(
+        *("-np", "2", "-H", cluster.hosts(0, 1, 1), "--network-interfaces", "wire,eth9"),
+        *("sh", "-c", script),
+    )
+    assert code == 0, err
+    for line in out.splitlines():
+        rank, host, store, interface, folder = line.split(":", 1)[1].split()
+        assert host == cluster.net.address(int(rank) + 1)
+        assert store.startswith(cluster.net.address(0) + ":")
+        assert (interface, folder) == ("wire", str(cluster.folder))
+
+
+def test_the_secret_is_in_no_command_line_of_any_host(cluster):
+    script = "echo $_HOROVOD_SECRET_KEY; sleep 60"
+    job = cluster.launch("-np", "1", "-H", cluster.hosts(0, 1), "sh", "-c", script)
+    secret = job.stdout.readline().split(":", 1)[1].strip()
+    assert len(secret) == 44
+    words = [line for host in (0, 1) for line in cluster.processes(host).values()]
+    assert any("--agent" in line for line in words)
+    assert not any(secret in line for line in words)
+    job.send_signal(signal.SIGINT)
+    assert job.wait(timeout=10) == 130
+    cluster.expect_nobody()
+
+
+def test_hosts_that_cannot_be_reached_are_all_named_and_nothing_starts(cluster):
+    hosts = f"{cluster.hosts(1)},10.77.0.77:1,no-such-host.invalid:1"
+    code, out, err = cluster.run("-np", "3", "-H", hosts, "echo", "started")
+    assert (code, out) == (1, "")
+    assert "host 10.77.0.77: the network does not lead there" in err
+    assert "host no-such-host.invalid: nobody knows this name" in err
+    assert "nothing was started" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"port": 2299}, "no ssh server answers there"),
+        ({"key": "wrong_key"}, "it refuses the login"),
+    ],
+)
+def test_why_ssh_fails_is_explained(cluster, options, message):
+    code, out, err = cluster.run("-np", "1", "-H", cluster.hosts(0, 1), "true", **options)
+    assert (code, out) == (1, "")
+    assert f"host {cluster.net.address(1)}: {message}" in err
+
+
+def test_an_unknown_host_key_is_not_trusted(cluster):
+    (cluster.folder / "known_hosts").write_text("")
+    try:
+        code, out, err = cluster.run("-np", "1", "-H", cluster.hosts(0, 1), "true")
+    finally:
+        (cluster.folder / "known_hosts").write_text(cluster.known)
+    assert (code, out) == (1, "")
+    assert "ssh does not trust its host key: log in once by hand" in err
+
+
+def test_a_host_without_horovodrun_is_told(cluster):
+    hide = f"mount -t tmpfs none {HOROVODRUN.parent};"
+    cluster.start_sshd(1, BARE_PORT, before=hide)
+    code, out, err = cluster.run("-np", "1", "-H", cluster.hosts(0, 1), "true", port=BARE_PORT)
+    assert (code, out) == (1, "")
+    assert "horovodrun is not installed there" in err
+
+
+def test_a_command_that_another_host_lacks_is_named_with_it(cluster):
+    code, _, err = cluster.run("-np", "1", "-H", cluster.hosts(0, 1), "no-such-command")
+    assert code == 1
+    assert f'host {cluster.net.address(1)}: there is no command "no-such-command"' in err
+
+
+def test_a_rank_that_fails_on_another_host_is_reported_with_it(cluster):
+    script = "[ $HOROVOD_RANK = 0 ] && exec sleep 60; echo oh no >&2; exit 9"
+    code, _, err = cluster.run("-np", "2", "-H", cluster.hosts(1, 1), "sh", "-c", script)
+    assert code == 1
+    assert "Process 1 exit with status code 9.\n" in err
+    assert f"host:       {cluster.net.address(1)}" in err
+    assert "  | oh no" in err
+    cluster.expect_nobody()
+
+
+def test_nothing_is_left_when_the_launcher_is_killed(cluster):
+    cluster.start_sleepers().kill()
+    cluster.expect_nobody()
+
+
+def test_nothing_is_left_when_ssh_is_killed(cluster):
+    job = cluster.start_sleepers()
+    ssh = [pid for pid, words in cluster.processes(0).items() if words.startswith("ssh ")]
+    assert len(ssh) == 1
+    os.kill(ssh[0], signal.SIGKILL)
+    cluster.expect_nobody()
+    assert job.wait(timeout=5) == 1
+    assert f"host {cluster.net.address(1)} is lost: ssh" in job.stderr.read()
+
+
+def test_nothing_is_left_when_the_cable_is_cut(cluster):
+    job = cluster.start_sleepers()
+    netns.run("ip", "-n", cluster.space(1), "link", "set", "wire", "down")
+    try:
+        cut = time.monotonic()
+        wait_until(lambda: not cluster.processes(1), "the end of the lost host's processes")
+        print(f"the other host was clean after {time.monotonic() - cut:.1f} s")
+        assert job.wait(timeout=8) == 1
+        cluster.expect_nobody(seconds=1)
+    finally:
+        netns.run("ip", "-n", cluster.space(1), "link", "set", "wire", "up")
+    assert "is lost: nothing was heard from it for 7 s; ranks 1 ran" in job.stderr.read()
+
+
+def test_the_doctor_looks_at_every_host_and_the_ways_between(cluster):
+    code, out, err = cluster.run("--doctor", "-H", cluster.hosts(1, 1, 1) + ",10.77.0.77:1")
+    assert code == 1, err  # of the host that is not there
+    for host in range(3):
+        assert cluster.net.address(host) in out
+        after = cluster.net.address((host + 1) % 3)
+        assert f"{cluster.net.address(host)} to {after} ({after}:" in out
+    assert out.count("horovodrun 1") >= 3
+    assert "wire 10.77.0.2/24" in out
+    assert "[!!] the network does not lead there" in out
+    cluster.expect_nobody()

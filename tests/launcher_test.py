@@ -1,0 +1,354 @@
+"""horovodrun on one host, with real processes: output, exit codes, and above all that nothing is
+left when a job ends, however it ends."""
+
+import contextlib
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import native
+import pytest
+
+HOROVODRUN = native.BUILD / "launcher" / "horovodrun"
+# Marks the processes of a job, wherever they go: they all inherit it.
+MARK = "HVD_TEST_JOB"
+
+
+@pytest.fixture(autouse=True)
+def needs():
+    if not HOROVODRUN.exists():
+        pytest.fail(f"{HOROVODRUN} is missing: make build-dev")
+
+
+class Job:
+    """A launcher that runs, and what belongs to it."""
+
+    def __init__(self, *arguments: str, env: dict[str, str] | None = None, **options):
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.process = subprocess.Popen(
+            [str(HOROVODRUN), *arguments],
+            env={**os.environ, MARK: self.mark, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            **{"stdout": subprocess.PIPE, **options},
+        )
+
+    def pids(self) -> list[int]:
+        """Of every process of the job that is alive, the launcher's included."""
+        found = []
+        for folder in pathlib.Path("/proc").iterdir():
+            if not folder.name.isdigit():
+                continue
+            with contextlib.suppress(OSError):
+                marked = f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes()
+                if marked and (folder / "stat").read_text().rsplit(")")[1].split()[0] != "Z":
+                    found.append(int(folder.name))
+        return found
+
+    def wait_for_line(self, text: str) -> None:
+        """Reads standard output up to a line that contains `text`."""
+        for line in self.process.stdout:
+            if text in line.decode(errors="replace"):
+                return
+        raise AssertionError(f"no {text!r}: {self.process.stderr.read().decode()}")
+
+    def finish(self, timeout: float = 30) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=timeout)
+        return self.process.returncode, out.decode(), err.decode()
+
+    def seconds_until_gone(self, limit: float = 10) -> float:
+        start = time.monotonic()
+        while left := self.pids():
+            assert time.monotonic() - start < limit, f"still there: {left}"
+            time.sleep(0.02)
+        return time.monotonic() - start
+
+
+@pytest.fixture
+def launch():
+    jobs = []
+
+    def start(*arguments, **options):
+        jobs.append(Job(*arguments, **options))
+        return jobs[-1]
+
+    yield start
+    for job in jobs:
+        for pid in job.pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        job.process.communicate()
+
+
+def run(launch, *arguments, **options) -> tuple[int, str, str]:
+    return launch(*arguments, **options).finish()
+
+
+def sh(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+# ---- Starting ------------------------------------------------------------------------------------
+
+
+def test_every_rank_runs_once_and_knows_its_place(launch):
+    names = ["RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "HOSTNAME"]
+    script = "echo " + " ".join(f"$HOROVOD_{name}" for name in names)
+    code, out, err = run(launch, "-np", "3", "-H", "localhost:8", *sh(script))
+    assert (code, err) == (0, "")
+    assert sorted(out.splitlines()) == [
+        f"[{rank}]<stdout>:{rank} 3 {rank} 3 0 1 localhost" for rank in range(3)
+    ]
+
+
+def test_the_secret_is_in_no_command_line_and_the_store_on_loopback(launch):
+    job = launch("-np", "2", *sh("echo up $_HOROVOD_SECRET_KEY $HOROVOD_RENDEZVOUS; sleep 60"))
+    secret, store = job.process.stdout.readline().decode().split()[1:]
+    assert len(secret) == 44
+    assert store.startswith("127.0.0.1:")
+    for pid in job.pids():
+        with contextlib.suppress(OSError):
+            assert secret.encode() not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+RANKS_MEET = """
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+import native
+library = native.load()
+assert library.hvd_init(None) == 0, library.hvd_error()
+print("met", library.horovod_rank(), library.horovod_size(), flush=True)
+library.hvd_shutdown()
+"""
+
+
+def test_ranks_find_each_other(launch):
+    tests = str(native.ROOT / "tests")
+    code, out, err = run(launch, "-np", "4", sys.executable, "-c", RANKS_MEET, tests)
+    assert code == 0, err
+    assert sorted(out.splitlines()) == [f"[{rank}]<stdout>:met {rank} 4" for rank in range(4)]
+
+
+def test_a_command_that_is_not_there_is_named(launch):
+    code, out, err = run(launch, "-np", "2", "no-such-command-here")
+    assert (code, out) == (1, "")
+    assert 'host localhost: there is no command "no-such-command-here" in PATH' in err
+
+
+# ---- Output --------------------------------------------------------------------------------------
+
+
+def test_lines_carry_their_rank_and_stream_and_a_last_one_gets_its_newline(launch):
+    script = r"printf 'a\nb\rc'; printf 'x\ny' >&2"
+    code, out, err = launch("-np", "1", *sh(script)).finish()
+    assert code == 0
+    assert out == "[0]<stdout>:a\n[0]<stdout>:b\r[0]<stdout>:c\n"
+    assert err == "[0]<stderr>:x\n[0]<stderr>:y\n"
+
+
+def test_garbage_passes_byte_for_byte(launch):
+    write = "import os; os.write(1, bytes(range(256)) * 3)"
+    job = launch("-np", "1", sys.executable, "-c", write)
+    out, _ = job.process.communicate(timeout=30)
+    assert out.replace(b"[0]<stdout>:", b"") == bytes(range(256)) * 3 + b"\n"
+
+
+def test_timestamps_stand_before_the_rank(launch):
+    code, out, _ = run(launch, "-np", "1", "--prefix-output-with-timestamp", "echo", "hi")
+    assert code == 0
+    assert re.fullmatch(r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\[0\]<stdout>:hi\n", out)
+
+
+def test_files_hold_what_each_rank_has_written(launch, tmp_path):
+    folder = tmp_path / "a" / "b"
+    script = "echo out $HOROVOD_RANK; echo err $HOROVOD_RANK >&2"
+    code, _, _ = run(launch, "-np", "11", "--output-filename", str(folder), *sh(script))
+    assert code == 0
+    assert len(list(folder.iterdir())) == 11
+    for rank in (0, 10):
+        for stream, word in (("stdout", "out"), ("stderr", "err")):
+            text = (folder / f"rank.{rank:02}" / stream).read_text()
+            assert text == f"[{rank}]<{stream}>:{word} {rank}\n"
+
+
+def test_ranks_have_colours_on_a_terminal_only(launch):
+    terminal, end = os.openpty()
+    job = launch("-np", "1", *sh("echo out; echo err >&2"), stdout=end)
+    os.close(end)
+    assert job.process.wait(timeout=30) == 0
+    assert os.read(terminal, 100) == b"\x1b[36m[0]<stdout>:\x1b[0mout\r\n"
+    assert job.process.stderr.read() == b"[0]<stderr>:err\n"
+    os.close(terminal)
+
+
+def test_much_output_is_complete_and_takes_little_memory(launch):
+    # Two ranks write 32 MiB each, in lines of different lengths, to a reader that dawdles.
+    write = (
+        "import os, sys\n"
+        "line = (os.environ['HOROVOD_RANK'] * 1000).encode()\n"
+        "for i in range(64 << 10): os.write(1, line[:1 + i % 1023].ljust(511, b'.') + b'\\n')\n"
+    )
+    job = launch("-np", "2", sys.executable, "-c", write)
+    peak, count = 0, {b"0": 0, b"1": 0}
+    for number, line in enumerate(job.process.stdout):
+        rank = line[1:2]
+        assert line.startswith(b"[" + rank + b"]<stdout>:" + rank)
+        assert line.endswith(b"\n")
+        assert line[12:].strip(rank + b".\n") == b"", "two ranks in one line"
+        count[rank] += 1
+        if number % 10_000 == 0:
+            status = pathlib.Path(f"/proc/{job.process.pid}/status").read_text()
+            peak = max(peak, int(re.search(r"VmHWM:\s+(\d+)", status)[1]))
+    assert count == {b"0": 64 << 10, b"1": 64 << 10}
+    assert job.process.wait(timeout=10) == 0
+    assert 0 < peak < 40_000, f"{peak} KiB"
+
+
+def test_nobody_who_reads_ends_the_job(launch):
+    job = launch("-np", "2", *sh("while :; do echo y; done"))
+    job.wait_for_line("y")
+    job.process.stdout.close()
+    assert job.process.wait(timeout=15) == 128 + signal.SIGPIPE
+    assert "standard output takes no more" in job.process.stderr.read().decode()
+    job.seconds_until_gone()
+
+
+# ---- Ending --------------------------------------------------------------------------------------
+
+
+def test_the_first_rank_that_fails_ends_the_others_and_is_reported(launch):
+    script = """
+        if [ $HOROVOD_RANK = 2 ]; then
+            for i in $(seq 30); do echo "line $i" >&2; done
+            exit 7
+        fi
+        exec sleep 60"""
+    start = time.monotonic()
+    job = launch("-np", "4", *sh(script))
+    code, _, err = job.finish()
+    assert code == 1
+    assert time.monotonic() - start < 5
+    assert "Process 2 exit with status code 7.\n" in err
+    report = err[err.index("Horovod detected") :]
+    for part in ["rank:       2", "host:       localhost", "exit code 7", "last 20 lines"]:
+        assert part in report
+    assert re.search(r"pid:        \d+\n", report)
+    assert "0,1,3 were stopped by SIGTERM" in report
+    assert re.findall(r"\| line (\d+)", report) == [str(i) for i in range(11, 31)]
+    job.seconds_until_gone(limit=1)
+
+
+def test_a_signal_that_kills_a_rank_is_named(launch):
+    script = "if [ $HOROVOD_RANK = 1 ]; then kill -SEGV $$; fi; exec sleep 60"
+    code, _, err = run(launch, "-np", "2", *sh(script))
+    assert code == 1
+    assert "Process 1 exit with status code 139.\n" in err
+    assert "killed by SIGSEGV (exit code 139)" in err
+
+
+def test_a_rank_that_ends_well_early_ends_nothing(launch):
+    script = "if [ $HOROVOD_RANK = 0 ]; then exit 0; fi; sleep 0.5; echo late"
+    code, out, err = run(launch, "-np", "2", *sh(script))
+    assert (code, out, err) == (0, "[1]<stdout>:late\n", "")
+
+
+# Ignores SIGTERM, and has a child that has left for a session of its own and does so too.
+STUBBORN = (
+    "import os, signal, subprocess, sys, time\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "if len(sys.argv) == 1:\n"
+    "    subprocess.Popen([sys.executable, '-c', os.environ['CODE'], 'x'],"
+    " start_new_session=True)\n"
+    "print('up', flush=True)\n"
+    "time.sleep(60)\n"
+)
+
+
+def start_stubborn(launch, ranks: int) -> Job:
+    command = [sys.executable, "-c", STUBBORN]
+    job = launch("-np", str(ranks), *command, env={"CODE": STUBBORN})
+    for _ in range(2 * ranks):
+        job.wait_for_line("up")
+    assert len(job.pids()) == 2 * ranks + 2
+    return job
+
+
+def test_nothing_is_left_when_a_rank_fails_and_the_others_ignore_sigterm(launch):
+    job = start_stubborn(launch, 2)
+    victim = next(
+        pid
+        for pid in job.pids()
+        if b"HOROVOD_RANK=1\0" in pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+        and pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()[-2:] != b"x\0"
+    )
+    os.kill(victim, signal.SIGKILL)
+    job.seconds_until_gone()
+    code, _, err = job.finish()
+    assert code == 1
+    assert "Process 1 exit with status code 137.\n" in err
+    assert "0 were killed by SIGKILL" in err
+
+
+def test_nothing_is_left_when_the_launcher_is_killed(launch):
+    job = start_stubborn(launch, 2)
+    job.process.kill()
+    job.seconds_until_gone()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_the_job(launch, name):
+    job = launch("-np", "2", *sh("echo up; trap 'echo bye; exit 3' TERM; sleep 60 & wait"))
+    job.wait_for_line("up")
+    job.wait_for_line("up")
+    job.process.send_signal(getattr(signal, name))
+    code, out, err = job.finish(timeout=8)
+    assert code == 128 + getattr(signal, name)
+    assert sorted(out.splitlines()) == ["[0]<stdout>:bye", "[1]<stdout>:bye"]
+    assert f"{name}: stopping the job" in err
+    assert "Process" not in err
+    job.seconds_until_gone(limit=1)
+
+
+def test_a_second_interrupt_kills_at_once(launch):
+    job = start_stubborn(launch, 1)
+    start = time.monotonic()
+    job.process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    job.process.send_signal(signal.SIGINT)
+    assert job.finish()[0] == 130
+    assert time.monotonic() - start < 3
+    job.seconds_until_gone(limit=1)
+
+
+def test_children_that_a_rank_leaves_behind_end_with_the_job(launch):
+    start = time.monotonic()
+    code, out, _ = run(launch, "-np", "1", *sh("setsid sleep 60 & echo done"))
+    assert (code, out) == (0, "[0]<stdout>:done\n")
+    assert time.monotonic() - start < 10
+
+
+def test_a_suspended_launcher_keeps_its_job(launch):
+    job = launch("-np", "1", *sh("echo up; sleep 1.5; echo done"))
+    job.wait_for_line("up")
+    job.process.send_signal(signal.SIGTSTP)
+    os.waitpid(job.process.pid, os.WUNTRACED)
+    time.sleep(0.5)
+    job.process.send_signal(signal.SIGCONT)
+    code, out, _ = job.finish()
+    assert (code, out) == (0, "[0]<stdout>:done\n")
+
+
+def test_64_ranks_start_on_few_descriptors(launch):
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 4096))
+
+    job = launch("-np", "64", *sh("ulimit -n"), preexec_fn=few)
+    code, out, err = job.finish(timeout=60)
+    assert (code, err) == (0, "")
+    assert [line.split(":")[1] for line in out.splitlines()] == ["64"] * 64
