@@ -78,7 +78,7 @@ def types_of(text: str) -> list[str]:
     for line in text.splitlines():
         if opened := re.match(r"(?:inline )?namespace ([\w:]+) \{", line):
             space = opened[1]
-        elif line.startswith(("struct ", "class ", "enum class ")) and not line.endswith(";"):
+        elif re.match(r"(?:struct|class|enum class) [^;]*$", line.split("//")[0]):
             words = re.sub(r"\b(alignas|HVD_\w+)(\([^)]*\))?|\[\[\w+\]\]", "", line)
             if name := re.search(r"(?:struct|class)\s+(\w+(?:::\w+)*)", words):
                 found.append(f"{space}::{name[1]}")

@@ -6,13 +6,15 @@ import subprocess
 import sys
 
 import native
+import pytest
 
 RANK = """
 import native
 library = native.load()
-assert library.hvd_init(None) == 0, library.hvd_error()
-print("rank", library.hvd_rank(), "of", library.hvd_size(), flush=True)
-library.hvd_shutdown()
+for again in range(2):
+    assert library.hvd_init(None) == 0, library.hvd_error()
+    print("rank", library.hvd_rank(), "of", library.hvd_size(), flush=True)
+    library.hvd_shutdown()
 """
 
 
@@ -26,26 +28,30 @@ def by_hand() -> dict[str, str]:
     return {
         "HOROVOD_RENDEZVOUS": f"127.0.0.1:{port}",
         "_HOROVOD_SECRET_KEY": secret,
-        "PYTHONPATH": str(native.ROOT / "tests"),
     }
 
 
-def test_mpirun_starts_ranks_that_meet_at_rank_0():
+@pytest.mark.parametrize("told", [True, False], ids=["rendezvous", "pmix"])
+def test_mpirun_starts_ranks_that_meet_at_rank_0(told):
+    """Told where, or not told anything: they then meet by what mpirun itself offers."""
+    settings = by_hand() if told else {}
     run = subprocess.run(
         ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "3"]
         + [sys.executable, "-c", RANK],
-        env=os.environ | by_hand(),
+        env=os.environ | {"PYTHONPATH": str(native.ROOT / "tests")} | settings,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert sorted(run.stdout.split("\n")) == ["", *(f"rank {rank} of 3" for rank in range(3))]
+    lines = sorted(run.stdout.splitlines())
+    assert lines == [f"rank {rank} of 3" for rank in range(3) for _ in range(2)]
 
 
 def test_variables_of_slurm_are_a_place_beside_a_rendezvous():
     settings = os.environ | by_hand() | {"SLURM_NTASKS": "2"}
+    settings["PYTHONPATH"] = str(native.ROOT / "tests")
     ranks = [
         subprocess.Popen(
             [sys.executable, "-c", RANK],
@@ -60,4 +66,4 @@ def test_variables_of_slurm_are_a_place_beside_a_rendezvous():
     finally:
         for rank in ranks:
             rank.kill()
-    assert outputs == ["rank 1 of 2\n", "rank 0 of 2\n"]
+    assert outputs == ["rank 1 of 2\n" * 2, "rank 0 of 2\n" * 2]

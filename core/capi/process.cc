@@ -54,6 +54,11 @@ Status Process::start(JobOptions options) {
   leave();
   HVD_TRY_ASSIGN(options.config, Config::from_environment());
   configure_log(options.config.log_level, options.config.log_hide_time);
+  const bool all_ranks = options.ranks.empty();
+  if ((all_ranks ? options.config.size : static_cast<int>(options.ranks.size())) > 1) {
+    const Deadline deadline = Deadline::after(options.config.timeout);
+    HVD_TRY(meeting_.arrange(options.config, all_ranks, deadline));
+  }
   options.round = rounds_[options.config.rendezvous]++;
   HVD_TRY_ASSIGN(std::unique_ptr<Job> made, Job::start(options));
   set_log_rank(made->place().rank);

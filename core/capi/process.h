@@ -10,6 +10,7 @@
 #include "base/fork_mark.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "capi/meeting.h"
 #include "capi/operation.h"
 #include "engine/job.h"
 
@@ -52,6 +53,7 @@ class Process {
   [[maybe_unused]] const Process* const inherited_;
 
   Mutex changing_;  // held while a job starts or ends
+  Meeting meeting_ HVD_GUARDED_BY(changing_);
   // Attempts to start a job, by rendezvous: its ranks find each other under that number.
   std::map<std::string, int> rounds_ HVD_GUARDED_BY(changing_);
 

@@ -66,7 +66,6 @@ Result<std::unique_ptr<Job>> Job::start(const JobOptions& options) {
 Job::~Job() {
   if (mark_.in_child()) {
     // Its threads stayed behind, and their locks may be held for ever.
-    (void)served_store_.release();
     (void)store_.release();
     (void)fabric_.release();
     MutexLock lock(mutex_);
@@ -143,20 +142,7 @@ Status Job::connect(const Deadline& deadline) {
       std::chrono::duration_cast<std::chrono::milliseconds>(config.heartbeat_timeout);
   Secret secret = Secret::generate();
   if (fabric.size > 1) {
-    if (config.rendezvous.empty()) {
-      return invalid_argument(
-          fmt::format("this is a job of {} ranks, but there is no HOROVOD_RENDEZVOUS to meet at; "
-                      "start them with horovodrun, or set HOROVOD_RENDEZVOUS=host:port to a free "
-                      "port on the host of rank 0",
-                      config.size));
-    }
-    if (config.secret_key.empty()) {
-      return invalid_argument(
-          "a job of several ranks needs _HOROVOD_SECRET_KEY, the same on all; horovodrun makes "
-          "one, and so does: openssl rand -base64 32");
-    }
     HVD_TRY_ASSIGN(secret, Secret::from_base64(config.secret_key.text()));
-    if (rank_ == 0) serve_rendezvous(secret);
     auto store = StoreClient::connect(config.rendezvous, secret, config.tls, deadline);
     if (!store.is_ok()) {
       return store.status().with_context(fmt::format("rendezvous at {}", config.rendezvous));
@@ -165,23 +151,6 @@ Status Job::connect(const Deadline& deadline) {
   }
   HVD_TRY_ASSIGN(fabric_, Fabric::join(fabric, secret, store_.get(), deadline));
   return Status::ok();
-}
-
-void Job::serve_rendezvous(const Secret& secret) {
-  const Config& config = options_.config;
-  const auto endpoints = resolve(config.rendezvous);
-  if (!endpoints.is_ok()) return;  // connecting will say so
-  for (const Endpoint& endpoint : *endpoints) {
-    StoreServerOptions options;
-    options.bind = endpoint;
-    options.tls = config.tls;
-    auto server = StoreServer::start(secret, options);
-    // Somebody else serves it, or it is not an address of this host.
-    if (!server.is_ok()) continue;
-    served_store_ = std::move(server).value();
-    HVD_LOG(kInfo, "rank 0 serves the rendezvous at {}", endpoint.to_string());
-    return;
-  }
 }
 
 EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const {

@@ -19,7 +19,7 @@
 namespace hvd {
 
 struct JobOptions {
-  Config config;
+  Config config;  // with a rendezvous and a secret if there are several ranks
   // The ranks that take part, of those that were started; empty: all. They are numbered anew, in
   // this order.
   std::vector<int> ranks;
@@ -89,9 +89,6 @@ class Job {
   explicit Job(const JobOptions& options) : options_(options) {}
   Status join();
   Status connect(const Deadline& deadline);
-  // Ranks that were started by hand, by mpirun or by srun have nobody who serves the store: rank 0
-  // does, if the address is one of its host's and nobody listens there.
-  void serve_rendezvous(const Secret& secret);
   // The engine for these ranks, this one among them.
   Result<std::shared_ptr<Engine>> make_engine(uint64_t communicator, const std::vector<int>& ranks,
                                               int set);
@@ -108,7 +105,6 @@ class Job {
   Tunables tunables_;
   AllreduceOptions allreduce_;
   bool shares_memory_ = false;
-  std::unique_ptr<StoreServer> served_store_;  // if this rank serves it
   std::unique_ptr<StoreClient> store_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Timeline> timeline_;  // if this rank writes one, or may be asked to

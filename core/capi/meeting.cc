@@ -1,0 +1,98 @@
+#include "capi/meeting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "net/address.h"
+#include "net/pmix.h"
+
+namespace hvd {
+namespace {
+
+// "1.2.3.4:80,[fd00::1]:80": this host's addresses for the others, without loopback if there is
+// anything else.
+Result<std::string> places_of(const std::vector<std::string>& interfaces, uint16_t port) {
+  HVD_TRY_ASSIGN(std::vector<Interface> found, local_interfaces(interfaces));
+  const auto loopback = [](const Interface& each) { return each.loopback; };
+  if (!std::all_of(found.begin(), found.end(), loopback)) std::erase_if(found, loopback);
+  std::string places;
+  for (const Interface& each : found) {
+    places += (places.empty() ? "" : ",") + each.address.with_port(port).to_string();
+  }
+  return places;
+}
+
+}  // namespace
+
+Status Meeting::arrange(Config& config, bool all_ranks, Deadline deadline) {
+  if (config.rendezvous.empty() && all_ranks && started_with_pmix()) {
+    return meet_by_pmix(config, deadline)
+        .with_context(
+            "ranks of mpirun meet by PMIx unless HOROVOD_RENDEZVOUS and _HOROVOD_SECRET_KEY are "
+            "set");
+  }
+  if (config.rendezvous.empty()) {
+    return invalid_argument(
+        fmt::format("this is a job of {} ranks, but there is no HOROVOD_RENDEZVOUS to meet at; "
+                    "start them with horovodrun, or set HOROVOD_RENDEZVOUS=host:port to a free "
+                    "port on the host of rank 0",
+                    config.size));
+  }
+  if (config.secret_key.empty()) {
+    return invalid_argument(
+        "a job of several ranks needs _HOROVOD_SECRET_KEY, the same on all; horovodrun makes one, "
+        "and so does: openssl rand -base64 32");
+  }
+  if (config.rank == 0) {
+    HVD_TRY_ASSIGN(const Secret secret, Secret::from_base64(config.secret_key.text()));
+    serve(config.rendezvous, secret, config.tls);
+  }
+  return Status::ok();
+}
+
+// Ranks that were started by hand, by mpirun or by srun have nobody who serves the store: rank 0
+// does, if the address is one of its host's and nobody listens there.
+void Meeting::serve(const std::string& rendezvous, const Secret& secret, bool tls) {
+  if (served_ != nullptr && served_at_ == rendezvous) return;
+  const auto endpoints = resolve(rendezvous);
+  if (!endpoints.is_ok()) return;  // connecting will say so
+  for (const Endpoint& endpoint : *endpoints) {
+    StoreServerOptions options;
+    options.bind = endpoint;
+    options.tls = tls;
+    auto server = StoreServer::start(secret, options);
+    if (!server.is_ok()) continue;
+    HVD_LOG(kInfo, "rank 0 serves the rendezvous at {}", endpoint.to_string());
+    served_ = std::move(server).value();
+    served_at_ = rendezvous;
+    return;
+  }
+}
+
+Status Meeting::meet_by_pmix(Config& config, Deadline deadline) {
+  if (heard_.empty()) {
+    std::optional<std::string> word;
+    if (config.rank == 0) {
+      const Secret secret = Secret::generate();
+      StoreServerOptions options;
+      options.tls = config.tls;
+      HVD_TRY_ASSIGN(served_, StoreServer::start(secret, options));
+      HVD_TRY_ASSIGN(const std::string places,
+                     places_of(config.network_interfaces, served_->endpoint().port()));
+      word = places + " " + secret.to_base64();
+    }
+    HVD_TRY_ASSIGN(heard_, share_by_pmix("hvd.rendezvous", word, deadline));
+  }
+  const size_t space = heard_.find(' ');
+  if (space == std::string::npos) return internal_error("PMIx gave another word than rank 0's");
+  config.rendezvous = heard_.substr(0, space);
+  config.secret_key = SecretText(heard_.substr(space + 1));
+  return Status::ok();
+}
+
+}  // namespace hvd
