@@ -1,4 +1,4 @@
-"""Jobs whose ranks nobody of ours has started: mpirun, srun, or a user with environment variables."""
+"""Jobs whose ranks somebody else has started: mpirun, srun, or a user who sets variables."""
 
 import os
 import socket
@@ -8,6 +8,7 @@ import sys
 import native
 import pytest
 
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 RANK = """
 import native
 library = native.load()
@@ -36,8 +37,7 @@ def test_mpirun_starts_ranks_that_meet_at_rank_0(told):
     """Told where, or not told anything: they then meet by what mpirun itself offers."""
     settings = by_hand() if told else {}
     run = subprocess.run(
-        ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "3"]
-        + [sys.executable, "-c", RANK],
+        [*MPIRUN, "-n", "3", sys.executable, "-c", RANK],
         env=os.environ | {"PYTHONPATH": str(native.ROOT / "tests")} | settings,
         capture_output=True,
         text=True,

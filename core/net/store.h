@@ -73,9 +73,8 @@ class StoreClient {
                                                       const Secret& secret, bool tls,
                                                       Deadline deadline);
   // `places` as for resolve(), several with commas between them.
-  static Result<std::unique_ptr<StoreClient>> connect(std::string_view places,
-                                                      const Secret& secret, bool tls,
-                                                      Deadline deadline);
+  static Result<std::unique_ptr<StoreClient>> connect(std::string_view places, const Secret& secret,
+                                                      bool tls, Deadline deadline);
 
   // How long the server may take for what needs no waiting; 30 seconds unless set.
   void set_answer_timeout(std::chrono::milliseconds timeout) { answer_timeout_ = timeout; }
