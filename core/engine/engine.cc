@@ -201,9 +201,12 @@ bool Engine::help_until(Done done, Deadline deadline) {
   return done();
 }
 
-// The keeper may have gone to sleep just before we left, because we were there.
+// The keeper may have gone to sleep just before we left, because we were there: with nobody
+// listening, or as one that has nothing to do.
 void Engine::keep_if_nobody_does() {
-  if (watched_ || port_->bell().has_listener()) return;
+  const Bell::Listener listener = port_->bell().listener();
+  const bool is_idle = listener == Bell::Listener::kIdleKeeper && in_flight_.count() > 0;
+  if (watched_ || (listener != Bell::Listener::kNobody && !is_idle)) return;
   if (!running_.try_lock()) return;
   hand_back();
   running_.unlock();

@@ -41,8 +41,8 @@ void Bell::listen(Listener listener) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-bool Bell::has_listener() const {
-  return (word_.load(std::memory_order_seq_cst) & kListenerMask) != 0;
+Bell::Listener Bell::listener() const {
+  return static_cast<Listener>(word_.load(std::memory_order_seq_cst) & kListenerMask);
 }
 
 void Bell::sleep(Listener listener, std::chrono::microseconds at_most) {

@@ -38,9 +38,9 @@ class Bell {
 
   void listen(Listener listener);
   void stop_listening() {
-    if (has_listener()) listen(Listener::kNobody);
+    if (listener() != Listener::kNobody) listen(Listener::kNobody);
   }
-  bool has_listener() const;
+  Listener listener() const;
   // Sleeps until the bell rings for `listener`, which listens now, or for `at_most`. May return
   // early. Afterwards nobody listens if it rang.
   void sleep(Listener listener, std::chrono::microseconds at_most);
