@@ -1,10 +1,10 @@
 #include "launcher/run.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <sstream>

@@ -1,10 +1,10 @@
 #include "launcher/signals.h"
 
-#include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 
 namespace hvd::launcher {
 
