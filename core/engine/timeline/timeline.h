@@ -3,7 +3,7 @@
 //
 // The engine records numbers into a ring, for all tensors of a batch at once: one look at the clock
 // and one copy, some 60 ns, and no system call unless the writer has been asleep for want of
-// events. The thread `hvd-timeline` turns records into text, 20 ns an event. It lets events gather
+// events. The thread `hvd-timeline` turns records into text. It lets events gather
 // for 20 ms before it writes, so what happened in the last moments before a kill is missing from
 // the file; the file is whole all the same (trace_file.h). It has the lowest priority, which is a
 // hundredth of a core where all are busy. What it has not written stays in the ring, where a step
