@@ -27,12 +27,16 @@ constexpr milliseconds kBandwidthTime{700};
 constexpr size_t kBlock = size_t{4} << 20;
 
 constexpr char kFindFrameworks[] = R"python(
-import importlib.metadata as m, importlib.util as u
+import importlib.metadata as m, importlib.util as u, os
+h = u.find_spec("horovod")
+places = list(h.submodule_search_locations or ()) if h else []
 for n in ("torch", "tensorflow", "keras", "mxnet", "jax"):
     if u.find_spec(n):
         try: v = m.version(n)
         except m.PackageNotFoundError: v = "(unknown version)"
-        print(n, v)
+        if any(os.path.isdir(os.path.join(p, n)) for p in places): by = f"horovod.{n}"
+        else: by = "not served by this build" if h else "horovod is not installed there"
+        print(f"{n} {v} ({by})")
 )python";
 
 std::vector<std::string> frameworks() {

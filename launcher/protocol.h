@@ -124,7 +124,7 @@ struct Findings {
   uint64_t shared_memory = 0;           // bytes that are free in /dev/shm
   int64_t clock_us = 0;                 // when this was sent
   std::vector<std::string> interfaces;  // "eth0 10.0.0.1/24"
-  std::vector<std::string> frameworks;  // "torch 2.1.0"
+  std::vector<std::string> frameworks;  // "torch 2.1.0 (horovod.torch)"
   std::vector<std::string> store;       // where it listens
   std::string problem;                  // why it does not
   bool operator==(const Findings&) const = default;

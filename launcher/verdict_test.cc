@@ -14,7 +14,7 @@ HostRecord well(const std::string& name, bool remote) {
   host.findings = Findings{.cpus = 4,
                            .shared_memory = uint64_t{1} << 30,
                            .interfaces = {"eth0 10.0.0.1/24"},
-                           .frameworks = {"torch 2.1.0"}};
+                           .frameworks = {"torch 2.1.0 (horovod.torch)"}};
   return host;
 }
 

@@ -123,7 +123,7 @@ sys.path.insert(0, sys.argv[1])
 import native
 library = native.load()
 assert library.hvd_init(None) == 0, library.hvd_error()
-print("met", library.horovod_rank(), library.horovod_size(), flush=True)
+print(f"met {library.horovod_rank()} {library.horovod_size()}", flush=True)
 library.hvd_shutdown()
 """
 
@@ -133,6 +133,26 @@ def test_ranks_find_each_other(launch):
     code, out, err = run(launch, "-np", "4", sys.executable, "-c", RANKS_MEET, tests)
     assert code == 0, err
     assert sorted(out.splitlines()) == [f"[{rank}]<stdout>:met {rank} 4" for rank in range(4)]
+
+
+def test_ranks_of_mpirun_find_each_other_and_its_exit_code_is_ours(launch):
+    tests = str(native.ROOT / "tests")
+    mpi = ["--mpi", "--mpi-args=--oversubscribe", "-np", "3"]
+    code, out, err = run(launch, *mpi, sys.executable, "-c", RANKS_MEET, tests)
+    assert code == 0, err
+    assert sorted(re.findall(r"met \d 3", out)) == [f"met {rank} 3" for rank in range(3)]
+    code, _, err = run(launch, *mpi, *sh("exit 7"))
+    assert code == 7, err
+
+
+def test_the_doctor_says_which_frameworks_are_served(launch, tmp_path):
+    for package in ["torch", "jax", "horovod", "horovod/torch"]:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+    env = {"PYTHONPATH": str(tmp_path)}
+    _, out, err = run(launch, "--doctor", "-H", "localhost:1", env=env)
+    assert "(horovod.torch)" in out, err
+    assert re.search(r"jax \S+( version\))? \(not served by this build\)", out), out
 
 
 def test_a_command_that_is_not_there_is_named(launch):
