@@ -1,4 +1,5 @@
 # make setup    what the other commands need: Debian packages and .venv (they all run it first)
+# make demo     builds and installs the wheel, and trains a small network on 1 and on 2 ranks
 # make check    formatting, lint, C++ unit tests: before each commit
 # make test     everything, ending in one line that counts the tests
 # make bench    the benchmarks beside their peers, in a release build (BENCH_QUICK=1: fewer rounds)
@@ -21,8 +22,8 @@ FRONTEND_PYTHON ?= .venv-torch/bin/python
 
 CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
 
-.PHONY: setup check test bench fuzz format docs wheel
-.PHONY: format-check lint tidy unit python frontends asan tsan fuzz-short
+.PHONY: setup check test bench fuzz format docs wheel demo
+.PHONY: format-check lint tidy unit python frontend-env frontends asan tsan fuzz-short
 
 setup:
 	@scripts/setup.sh
@@ -50,6 +51,13 @@ docs: setup build/dev/build.ninja
 	build/dev/core/base/settings_page > docs/settings.md
 	build/dev/launcher/plan/flags_page docs/horovodrun.md > build/horovodrun.md
 	mv build/horovodrun.md docs/horovodrun.md
+
+demo: frontend-env
+	@echo "One rank:"
+	@$(FRONTEND_PYTHON) examples/01_pytorch_digits.py
+	@echo "Two ranks, as horovodrun -np 2 python examples/01_pytorch_digits.py:"
+	@$(dir $(FRONTEND_PYTHON))horovodrun -np 2 $(FRONTEND_PYTHON) examples/01_pytorch_digits.py
+	@echo "Where to look next: docs/pytorch.md, examples/, then make test"
 
 # The build folder stays, so that a second wheel takes seconds.
 wheel: setup
@@ -80,9 +88,11 @@ python: setup build-dev
 .venv-torch/bin/python: scripts/requirements-torch.txt | setup
 	@scripts/make_venv.sh .venv-torch scripts/requirements-torch.txt
 
-frontends: wheel $(FRONTEND_PYTHON)
+frontend-env: wheel $(FRONTEND_PYTHON)
 	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
 		build/dist/*.whl
+
+frontends: frontend-env
 	$(FRONTEND_PYTHON) -m pytest -q --junitxml=$(RESULTS)/frontends/pytest.xml tests/frontends
 
 asan: setup build-asan
