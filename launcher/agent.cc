@@ -27,7 +27,6 @@ namespace {
 using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAliveEvery{1'000};
 // Silence and grace together leave the ranks less than ten seconds when a cable is cut.
 constexpr milliseconds kSilence{7'000};
 constexpr milliseconds kGraceAfterSilence{2'000};

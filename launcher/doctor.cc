@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/function_ref.h"
+#include "launcher/examiner.h"
 #include "launcher/host_link.h"
 #include "launcher/remote.h"
 #include "launcher/signals.h"
@@ -28,15 +29,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr uint64_t kTokensPerHost = 4;
-constexpr milliseconds kAliveEvery{1'000};
 // For a host that is there: to look at itself, or to measure one way.
 constexpr seconds kAnswerTimeout{12};
-
-int64_t wall_clock_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // Of a process whose connection has ended: how it ended itself.
 int wait_for_end(pid_t pid) {

@@ -60,12 +60,6 @@ uint64_t free_shared_memory() {
   return ::statvfs("/dev/shm", &space) == 0 ? uint64_t{space.f_bavail} * space.f_frsize : 0;
 }
 
-int64_t wall_clock_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 // Half of the round trips take this long at most.
 Result<nanoseconds> round_trip(StoreClient& store) {
   std::vector<nanoseconds> times;
@@ -103,6 +97,12 @@ Status try_measure(const StartRanks& way, Measured& measured) {
 }
 
 }  // namespace
+
+int64_t wall_clock_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 Findings Examiner::examine(const Examine& request) {
   request_ = request;

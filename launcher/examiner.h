@@ -1,12 +1,16 @@
 // An agent's part of horovodrun --doctor: looks at its host, and measures the way to another one.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "launcher/protocol.h"
 #include "launcher/store_place.h"
 
 namespace hvd::launcher {
+
+// Microseconds since 1970.
+int64_t wall_clock_us();
 
 class Examiner {
  public:

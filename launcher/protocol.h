@@ -4,6 +4,7 @@
 // All that is secret travels here, in StartRanks, and so never stands on a command line.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,8 +20,10 @@ namespace hvd::launcher {
 
 enum class OutputStream : uint8_t { kStdout = 0, kStderr = 1 };
 
-// ---- From the launcher
-// ---------------------------------------------------------------------------
+// How often both sides say that they are there, so that a cut cable is noticed.
+inline constexpr std::chrono::milliseconds kAliveEvery{1'000};
+
+// ---- From the launcher --------------------------------------------------------------------------
 
 struct StartRanks {
   std::vector<Slot> slots;

@@ -25,7 +25,6 @@ using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds kAliveEvery{1'000};
 // For ssh to end when its agent has.
 constexpr milliseconds kReapTimeout{1'000};
 // Between the end of a connection and that of the process which held it.

@@ -15,7 +15,7 @@ namespace {
 // After a second signal, for SIGKILL to work.
 constexpr Patience::Time kHurry{2'000};
 
-double seconds(Patience::Time time) { return static_cast<double>(time.count()) / 1000; }
+double in_seconds(Patience::Time time) { return static_cast<double>(time.count()) / 1000; }
 
 // Not by us, and not by somebody who stops the job politely.
 bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM; }
@@ -169,7 +169,7 @@ bool Supervision::is_watched(size_t host) const {
 void Supervision::check_silence(Time now) {
   for (size_t host = 0; host < hosts_.size(); ++host) {
     if (is_watched(host) && now >= hosts_[host].heard + patience_.silence) {
-      lose(host, fmt::format("nothing was heard from it for {} s", seconds(patience_.silence)),
+      lose(host, fmt::format("nothing was heard from it for {} s", in_seconds(patience_.silence)),
            patience_.short_grace, now);
     }
   }
