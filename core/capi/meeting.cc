@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,22 +11,6 @@
 #include "net/pmix.h"
 
 namespace hvd {
-namespace {
-
-// "1.2.3.4:80,[fd00::1]:80": this host's addresses for the others, without loopback if there is
-// anything else.
-Result<std::string> places_of(const std::vector<std::string>& interfaces, uint16_t port) {
-  HVD_TRY_ASSIGN(std::vector<Interface> found, local_interfaces(interfaces));
-  const auto loopback = [](const Interface& each) { return each.loopback; };
-  if (!std::all_of(found.begin(), found.end(), loopback)) std::erase_if(found, loopback);
-  std::string places;
-  for (const Interface& each : found) {
-    places += (places.empty() ? "" : ",") + each.address.with_port(port).to_string();
-  }
-  return places;
-}
-
-}  // namespace
 
 Status Meeting::arrange(Config& config, bool all_ranks, Deadline deadline) {
   if (config.rendezvous.empty() && all_ranks && started_with_pmix()) {
@@ -79,12 +62,17 @@ Status Meeting::meet_by_pmix(Config& config, Deadline deadline) {
     std::optional<std::string> word;
     if (config.rank == 0) {
       const Secret secret = Secret::generate();
+      HVD_TRY_ASSIGN(const std::vector<Interface> here,
+                     public_interfaces(config.network_interfaces));
+      if (here.empty()) return unavailable("this host has no network interface to meet at");
       StoreServerOptions options;
       options.tls = config.tls;
+      options.bind = here.front().address;
+      for (size_t i = 1; i < here.size(); ++i) options.more.push_back(here[i].address);
       HVD_TRY_ASSIGN(served_, StoreServer::start(secret, options));
-      HVD_TRY_ASSIGN(const std::string places,
-                     places_of(config.network_interfaces, served_->endpoint().port()));
-      word = places + " " + secret.to_base64();
+      std::vector<std::string> places;
+      for (const Endpoint& each : served_->endpoints()) places.push_back(each.to_string());
+      word = fmt::format("{} {}", fmt::join(places, ","), secret.to_base64());
     }
     HVD_TRY_ASSIGN(heard_, share_by_pmix("hvd.rendezvous", word, deadline));
   }

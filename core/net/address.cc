@@ -234,4 +234,13 @@ Result<std::vector<Interface>> local_interfaces(const std::vector<std::string>& 
   return interfaces;
 }
 
+Result<std::vector<Interface>> public_interfaces(const std::vector<std::string>& only) {
+  HVD_TRY_ASSIGN(std::vector<Interface> found, local_interfaces(only));
+  const auto loopback = [](const Interface& each) { return each.loopback; };
+  if (only.empty() && !std::all_of(found.begin(), found.end(), loopback)) {
+    std::erase_if(found, loopback);
+  }
+  return found;
+}
+
 }  // namespace hvd

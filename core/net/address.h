@@ -69,5 +69,7 @@ struct Interface {
 // The interfaces named in `only`, or all if it is empty. Link-local IPv6 addresses are left out.
 // A name that this machine does not have is an error that lists those it has.
 Result<std::vector<Interface>> local_interfaces(const std::vector<std::string>& only);
+// Where others may find this host: the interfaces named, or all but loopback if there is another.
+Result<std::vector<Interface>> public_interfaces(const std::vector<std::string>& only);
 
 }  // namespace hvd

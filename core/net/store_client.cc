@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/text.h"
 #include "net/authenticate.h"
 #include "net/socket.h"
 #include "net/store.h"
@@ -63,12 +64,10 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::string_view place
                                                           const Secret& secret, bool tls,
                                                           Deadline deadline) {
   std::vector<Endpoint> endpoints;
-  for (size_t start = 0; start <= places.size();) {
-    const size_t comma = std::min(places.find(',', start), places.size());
-    auto found = resolve(places.substr(start, comma - start));
+  for (const std::string_view place : split(places, ',')) {
+    auto found = resolve(place);
     if (!found.is_ok()) return found.status().with_context("rendezvous store");
     endpoints.insert(endpoints.end(), found->begin(), found->end());
-    start = comma + 1;
   }
   return connect(endpoints, secret, tls, deadline);
 }

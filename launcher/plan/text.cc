@@ -53,16 +53,6 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 std::vector<std::string_view> words(std::string_view text) {
   std::vector<std::string_view> found;
   for (text = trimmed(text); !text.empty(); text = trimmed(text)) {

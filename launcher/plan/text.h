@@ -8,13 +8,12 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/text.h"
 
 namespace hvd::launcher {
 
 std::string_view trimmed(std::string_view text);
 std::string lower_case(std::string_view text);
-// "a,,b" has three parts, "" has one.
-std::vector<std::string_view> split(std::string_view text, char separator);
 // What stands between blanks.
 std::vector<std::string_view> words(std::string_view text);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);

@@ -19,11 +19,7 @@ std::string record_key(const std::string& round, int rank) {
 }
 
 Result<std::vector<Interface>> chosen_interfaces(const std::vector<std::string>& names) {
-  HVD_TRY_ASSIGN(std::vector<Interface> found, local_interfaces(names));
-  const auto loopback = [](const Interface& each) { return each.loopback; };
-  if (names.empty() && !std::all_of(found.begin(), found.end(), loopback)) {
-    std::erase_if(found, loopback);
-  }
+  HVD_TRY_ASSIGN(std::vector<Interface> found, public_interfaces(names));
   if (found.size() > kMostAddresses) found.resize(kMostAddresses);
   return found;
 }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/text.h"
 
 namespace hvd {
 namespace {
@@ -120,16 +121,6 @@ class HeapBlocks {
   Mutex mutex_;
   std::map<std::string, std::weak_ptr<std::byte>> blocks_ HVD_GUARDED_BY(mutex_);
 };
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
 
 bool parse(std::string_view text, uint64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
