@@ -10,11 +10,14 @@ import pytest
 
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 RANK = """
+import sys
 import native
 library = native.load()
 for again in range(2):
     assert library.hvd_init(None) == 0, library.hvd_error()
-    print("rank", library.hvd_rank(), "of", library.hvd_size(), flush=True)
+    # In one piece: what several ranks write is mixed by mpirun.
+    sys.stdout.write(f"rank {library.hvd_rank()} of {library.hvd_size()}\\n")
+    sys.stdout.flush()
     library.hvd_shutdown()
 """
 
