@@ -141,7 +141,13 @@ void Acceptor::advance(uint32_t id) {
 void Acceptor::refuse(uint32_t id, const Status& why) {
   const auto found = pending_.find(id);
   const Pending& pending = *found->second;
-  complaints_->add("refused " + pending.peer.to_string() + ": " + why.message());
+  // Hosts try all addresses of a peer at once and keep the first that answers: the others are left
+  // without a word, and nothing is wrong.
+  if (why.code() == StatusCode::kPeerLost && !pending.negotiation.has_heard()) {
+    HVD_LOG(kDebug, "{}: {}: {}", options_.name, pending.peer.to_string(), why.message());
+  } else {
+    complaints_->add("refused " + pending.peer.to_string() + ": " + why.message());
+  }
   poller_.remove(pending.negotiation.fd());
   pending_.erase(found);
 }

@@ -79,6 +79,7 @@ Result<bool> Negotiation::receive() {
     if (errno == EAGAIN) return false;
     return hung_up(io_error("receive", errno).message());
   }
+  has_heard_ = true;
   handshake_->feed(ConstBytes(buffer).first(static_cast<size_t>(count)));
   return true;
 }

@@ -19,6 +19,8 @@ class Negotiation {
 
   // Goes as far as it can: 0 when done, else what to poll for before the next call.
   Result<uint32_t> advance();
+  // Whether the peer has sent anything yet.
+  bool has_heard() const { return has_heard_; }
   int fd() const { return tls_stream_ != nullptr ? tls_stream_->fd() : socket_.get(); }
   // Once done.
   AuthenticatedStream take(const Endpoint& peer);
@@ -33,6 +35,7 @@ class Negotiation {
   std::unique_ptr<Handshake> handshake_;
   TlsStream::Role role_;
   bool tls_;
+  bool has_heard_ = false;
   std::unique_ptr<TlsStream> tls_stream_;
 };
 

@@ -19,6 +19,7 @@ using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Deadline soon() { return Deadline::after(seconds(20)); }
 
@@ -271,6 +272,15 @@ TEST_P(Store, HandshakeThatStopsHalfWayIsRefused) {
   socket.reset();
   expect_still_serving();
   EXPECT_THAT(log(), HasSubstr("hung up before it authenticated itself"));
+}
+
+TEST_P(Store, WhoLeavesWithoutAWordIsNotWorthOne) {
+  stranger().reset();
+  expect_still_serving();
+  const Fd socket = stranger();
+  say(socket, bytes_of("GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n"));
+  await_close(socket.get());
+  EXPECT_THAT(log(), AllOf(HasSubstr("does not speak"), Not(HasSubstr("hung up"))));
 }
 
 TEST_P(Store, OversizedFrameOfAnAuthenticatedPeerIsRefused) {
