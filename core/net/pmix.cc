@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 namespace hvd {
 namespace {
@@ -16,6 +17,10 @@ namespace {
 // The binary interface of PMIx 2 to 5, as far as it is needed: these have not changed since.
 constexpr int kSuccess = 0;
 constexpr int kTimedOut = -24;
+constexpr int kNotFound = -46;
+// PMIx waits for the first word of a rank. For a further one, as after a shutdown, it says at once
+// that there is none, and has no way to wait.
+constexpr std::chrono::milliseconds kAskAgain{10};
 constexpr uint8_t kGlobalScope = 3;
 constexpr uint16_t kStringType = 3;
 constexpr uint16_t kIntType = 6;
@@ -93,8 +98,13 @@ Result<std::string> hear(const Library& pmix, const Proc& self, const std::strin
   const auto left = std::chrono::ceil<std::chrono::seconds>(deadline.remaining());
   limit.value.data.number = static_cast<int>(std::clamp<int64_t>(left.count(), 1, 86'400));
   Value* value = nullptr;
-  const int code = pmix.get(&root, key.c_str(), &limit, 1, &value);
-  if (code == kTimedOut) return timeout_error("rank 0 has not said where to meet");
+  int code = pmix.get(&root, key.c_str(), &limit, 1, &value);
+  while (code == kNotFound && !deadline.expired()) {
+    std::this_thread::sleep_for(kAskAgain);
+    code = pmix.get(&root, key.c_str(), &limit, 1, &value);
+  }
+  if (code == kTimedOut || code == kNotFound)
+    return timeout_error("rank 0 has not said where to meet");
   if (code != kSuccess || value == nullptr || value->type != kStringType) {
     return unavailable(fmt::format("PMIx does not say where rank 0 is: error {}", code));
   }
