@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "launcher/plan/text.h"
 #include "launcher/report.h"
 #include "net/address.h"
 
@@ -52,12 +53,6 @@ constexpr std::array kSymptoms = {
     Symptom{"No route to host", "the network does not lead there: is it up, and connected?"},
     Symptom{"Network is unreachable", "the network does not lead there: is it up, and connected?"},
 };
-
-std::string trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
-}
 
 std::string cause_of(const RemoteShell& shell, const std::string& host, int status,
                      const std::string& said) {
@@ -100,19 +95,13 @@ bool is_local(const std::string& host) {
   });
 }
 
-std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string agent_command(const std::string& program, const std::string& path) {
   const std::string script = fmt::format(
       "PATH=\"$PATH\":{0}; export PATH; "
       "if [ -x {1} ]; then exec {1} --agent remote; else exec horovodrun --agent remote; fi",
-      shell_quoted(path), shell_quoted(program));
+      quoted_for_shell(path), quoted_for_shell(program));
   // Whatever shell the user has there only has to run another one.
-  return "exec /bin/sh -c " + shell_quoted(script);
+  return "exec /bin/sh -c " + quoted_for_shell(script);
 }
 
 std::string with_standard_input(std::string script) {
@@ -129,6 +118,8 @@ std::vector<std::string> remote_command(const RemoteShell& shell, const std::str
   std::vector<std::string> words = {shell.program};
   if (is_ssh(shell)) {
     const std::string limit = fmt::format("ConnectTimeout={}", std::max<long>(timeout.count(), 1));
+    // A terminal, which a user's configuration may ask for, would change bytes on the way.
+    words.emplace_back("-T");
     for (const std::string& option :
          {std::string("PasswordAuthentication=no"), std::string("BatchMode=yes"), limit}) {
       words.insert(words.end(), {"-o", option});
@@ -166,8 +157,9 @@ SpawnOptions agent_on(const std::string& host, bool remote, const RemoteShell& s
 std::string explain_remote(const RemoteShell& shell, const std::string& host, int status,
                            const std::string& said) {
   std::string text = cause_of(shell, host, status, said);
-  std::istringstream lines(trimmed(said));
-  for (std::string line; std::getline(lines, line);) text += "\n  | " + trimmed(line);
+  for (const std::string_view line : split(trimmed(said), '\n')) {
+    if (!line.empty()) text += fmt::format("\n  | {}", trimmed(line));
+  }
   return text;
 }
 

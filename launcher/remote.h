@@ -15,9 +15,6 @@ namespace hvd::launcher {
 // only ssh knows is another machine's.
 bool is_local(const std::string& host);
 
-// For a POSIX shell.
-std::string shell_quoted(const std::string& text);
-
 // Runs `program`, which is this program's own path, or else horovodrun from PATH, which is the
 // host's own and then this one's.
 std::string agent_command(const std::string& program, const std::string& path);

@@ -1,5 +1,7 @@
 #include "launcher/plan/text.h"
 
+#include <cstdlib>
+
 #include "testing/assertions.h"
 
 namespace hvd::launcher {
@@ -37,6 +39,9 @@ TEST(Text, ArgumentsAreSplitAsAShellWould) {
 
 TEST(Text, WhatIsQuotedForAShellComesBackAsOneWord) {
   EXPECT_EQ(quoted_for_shell("-p"), "-p");
+  setenv("HVD_TEXT", "/a b:/it's:$HOME:`x`:\\", 1);
+  const std::string quoted = quoted_for_shell(std::getenv("HVD_TEXT"));
+  EXPECT_EQ(std::system(("test \"$HVD_TEXT\" = " + quoted).c_str()), 0) << "a real shell";
   for (const char* text : {"", "two words", "it's", "$HOME", "a\\b", "\"x\"", "*"}) {
     EXPECT_THAT(*split_like_shell(quoted_for_shell(text)), ElementsAre(text));
   }
