@@ -9,15 +9,16 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <optional>
 
 #include "launcher/environment.h"
 #include "launcher/examiner.h"
+#include "launcher/guardian.h"
 #include "launcher/host_side.h"
 #include "launcher/link.h"
 #include "launcher/processes.h"
 #include "launcher/report.h"
+#include "launcher/say.h"
 #include "launcher/signals.h"
 #include "net/poller.h"
 
@@ -189,11 +190,12 @@ class Agent {
 
   void on_signals() {
     while (const auto signal = signals_.next()) {
-      if (*signal == SIGCHLD) {
+      if (signal->number == SIGCHLD) {
         reap();
-      } else {
-        link_.send(
-            AgentWarning{fmt::format("its agent was told to end, by {}", signal_name(*signal))});
+      } else if (!ending_) {
+        // At once, so that the ranks of other hosts end meanwhile and not afterwards.
+        link_.send(AgentFailed{
+            fmt::format("its agent was told to end, by {}", signal_name(signal->number))});
         stop_ranks(kGrace);
       }
     }
@@ -369,17 +371,19 @@ class Agent {
   Clock::time_point alive_at_ = Clock::now();
 };
 
-}  // namespace
-
-int run_agent(bool remote) {
+int look_after_ranks(bool remote) {
   raise_descriptor_limit();
   auto signals = Signals::block({SIGCHLD, SIGTERM, SIGINT, SIGHUP});
   auto poller = Poller::create();
   Status status = signals.is_ok() ? poller.status() : signals.status();
   if (status.is_ok()) status = Agent(remote, std::move(*signals), std::move(*poller)).run();
-  if (status.is_ok()) return 0;
-  fmt::print(stderr, "horovodrun --agent: {}\n", status.message());
-  return 1;
+  return status.is_ok() ? 0 : complain(status.message(), kFailure);
+}
+
+}  // namespace
+
+int run_agent(bool remote) {
+  return run_guarded([remote] { return look_after_ranks(remote); });
 }
 
 }  // namespace hvd::launcher

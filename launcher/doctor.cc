@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <memory>
 
 #include "base/function_ref.h"
 #include "launcher/examiner.h"
 #include "launcher/host_link.h"
 #include "launcher/remote.h"
+#include "launcher/say.h"
 #include "launcher/signals.h"
 #include "net/poller.h"
 #include "net/secret.h"
@@ -176,16 +176,14 @@ Result<Verdict> examine(const Doctor& doctor) {
 }  // namespace
 
 int run_doctor(const Doctor& doctor) {
-  fmt::print("horovodrun {} looks at {} host(s); this takes some seconds.\n", HVD_VERSION,
-             doctor.hosts.size());
-  (void)std::fflush(stdout);
+  const int shown =
+      show(fmt::format("horovodrun {} looks at {} host(s); this takes some seconds.\n", HVD_VERSION,
+                       doctor.hosts.size()));
+  if (shown != 0) return shown;
   const auto verdict = examine(doctor);
-  if (!verdict.is_ok()) {
-    fmt::print(stderr, "horovodrun: {}\n", verdict.status().message());
-    return 1;
-  }
-  fmt::print("{}", verdict->text);
-  return verdict->problems == 0 ? 0 : 1;
+  if (!verdict.is_ok()) return complain(verdict.status().message(), kFailure);
+  if (const int code = show(verdict->text); code != 0) return code;
+  return verdict->problems == 0 ? 0 : kFailure;
 }
 
 }  // namespace hvd::launcher

@@ -1,9 +1,6 @@
 // horovodrun.
-#include <fmt/format.h>
-
-#include <cstdio>
+#include <algorithm>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -11,31 +8,21 @@
 #include "launcher/agent.h"
 #include "launcher/doctor.h"
 #include "launcher/plan/plan.h"
+#include "launcher/processes.h"
 #include "launcher/run.h"
 #include "launcher/run_program.h"
+#include "launcher/say.h"
 
 namespace hvd::launcher {
 namespace {
 
-constexpr int kUsageError = 2;
-
-int complain(std::string_view why, int code) {
-  fmt::print(stderr, "horovodrun: {}\n", why);
-  return code;
-}
-
-int carry_out(const PrintText& print) {
-  const bool written =
-      std::fwrite(print.text.data(), 1, print.text.size(), stdout) == print.text.size() &&
-      std::fflush(stdout) == 0;
-  return written ? 0 : 1;
-}
-
+int carry_out(const PrintText& print) { return show(print.text); }
 int carry_out(const Doctor& doctor) { return run_doctor(doctor); }
 int carry_out(const Launch& launch) { return run(launch); }
 int carry_out(const ProgramLaunch& program) { return run_program(program); }
 int carry_out(const ElasticLaunch& /*elastic*/) {
-  return complain("elastic jobs (--min-np, --host-discovery-script) cannot be started yet", 1);
+  return complain("elastic jobs (--min-np, --host-discovery-script) cannot be started yet",
+                  kFailure);
 }
 
 int start(const std::vector<std::string>& arguments) {
@@ -50,7 +37,8 @@ int start(const std::vector<std::string>& arguments) {
 }  // namespace hvd::launcher
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  hvd::launcher::complete_inheritance();
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   // How horovodrun starts itself on each host; no one else does.
   if (!arguments.empty() && arguments[0] == "--agent") {
     return hvd::launcher::run_agent(arguments.size() > 1 && arguments[1] == "remote");

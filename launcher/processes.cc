@@ -48,6 +48,7 @@ struct Preparation {
   std::vector<char*> command;
   std::vector<char*> environment;
   const char* directory;
+  bool new_group;
   bool new_session;
   int parent_death_signal;
   pid_t parent;
@@ -71,7 +72,8 @@ void restore_signals() {
 }
 
 [[noreturn]] void become(Preparation& p) {
-  if (p.new_session ? ::setsid() < 0 : ::setpgid(0, 0) < 0) give_up(p.report);
+  if (p.new_session && ::setsid() < 0) give_up(p.report);
+  if (p.new_group && ::setpgid(0, 0) < 0) give_up(p.report);
   if (p.parent_death_signal != 0) {
     ::prctl(PR_SET_PDEATHSIG, p.parent_death_signal);
     if (::getppid() != p.parent) ::_exit(127);  // it has ended before we could ask
@@ -117,26 +119,44 @@ Status wait_for_exec(const Fd& report, const std::string& command, pid_t pid) {
   return io_error(command, error);
 }
 
+// What the child gets as standard streams; those that are not there are ours.
+struct Streams {
+  Fd input;
+  Fd output;
+  Fd error;
+};
+
+Result<Streams> make_streams(const SpawnOptions& options, Child& child) {
+  Streams streams;
+  if (options.in_our_place) return streams;
+  if (options.give_input) {
+    HVD_TRY_ASSIGN(Pipe pipe, make_pipe());
+    streams.input = std::move(pipe.read);
+    child.input = std::move(pipe.write);
+  } else {
+    streams.input = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  HVD_TRY_ASSIGN(Pipe output, make_pipe());
+  streams.output = std::move(output.write);
+  child.output = std::move(output.read);
+  if (options.take_stderr) {
+    HVD_TRY_ASSIGN(Pipe pipe, make_pipe());
+    streams.error = std::move(pipe.write);
+    child.error = std::move(pipe.read);
+  }
+  return streams;
+}
+
 }  // namespace
 
 Result<Child> spawn(const SpawnOptions& options) {
   Child child;
-  HVD_TRY_ASSIGN(Pipe output, make_pipe());
   HVD_TRY_ASSIGN(Pipe report, make_pipe());
-  Fd input(options.give_input ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (options.give_input) {
-    HVD_TRY_ASSIGN(Pipe pipe, make_pipe());
-    input = std::move(pipe.read);
-    child.input = std::move(pipe.write);
-  }
-  Fd error;
-  if (options.take_stderr) {
-    HVD_TRY_ASSIGN(Pipe pipe, make_pipe());
-    error = std::move(pipe.write);
-    child.error = std::move(pipe.read);
-  }
-  const BareFd streams[] = {BareFd(input.get()), BareFd(output.write.get()),
-                            BareFd(options.take_stderr ? error.get() : STDERR_FILENO)};
+  HVD_TRY_ASSIGN(const Streams made, make_streams(options, child));
+  const auto either = [](const Fd& fd, int own) { return fd.valid() ? fd.get() : own; };
+  const BareFd streams[] = {BareFd(either(made.input, STDIN_FILENO)),
+                            BareFd(either(made.output, STDOUT_FILENO)),
+                            BareFd(either(made.error, STDERR_FILENO))};
   BareFd report_to(report.write.get());
   if (streams[0].get() < 0 || streams[1].get() < 0 || report_to.get() < 0) {
     return io_error("start " + options.command.front(), errno);
@@ -146,6 +166,7 @@ Result<Child> spawn(const SpawnOptions& options) {
                           pointers_to(options.command),
                           {},
                           options.directory.empty() ? nullptr : options.directory.c_str(),
+                          !options.in_our_place && !options.new_session,
                           options.new_session,
                           options.parent_death_signal,
                           ::getpid(),
@@ -155,7 +176,6 @@ Result<Child> spawn(const SpawnOptions& options) {
   child.pid = ::fork();
   if (child.pid < 0) return io_error("fork", errno);
   if (child.pid == 0) become(preparation);
-  child.output = std::move(output.read);
   report.write.reset();
   report_to.close();
   HVD_TRY(wait_for_exec(report.read, program, child.pid));
@@ -194,6 +214,16 @@ void signal_all(const std::vector<pid_t>& processes, int signal) {
 Status adopt_orphans() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0) return Status::ok();
   return io_error("PR_SET_CHILD_SUBREAPER", errno);
+}
+
+void complete_inheritance() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // What is opened takes the lowest number that is free.
+    if (::fcntl(stream, F_GETFD) < 0) (void)!::open("/dev/null", O_RDWR);
+  }
+  struct sigaction plain {};
+  plain.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &plain, nullptr);
 }
 
 void raise_descriptor_limit() {

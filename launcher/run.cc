@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <memory>
 #include <sstream>
 
@@ -13,6 +12,7 @@
 #include "launcher/printer.h"
 #include "launcher/remote.h"
 #include "launcher/report.h"
+#include "launcher/say.h"
 #include "launcher/signals.h"
 #include "launcher/store_place.h"
 #include "launcher/supervision.h"
@@ -29,6 +29,8 @@ using std::chrono::seconds;
 constexpr milliseconds kReapTimeout{1'000};
 // Between the end of a connection and that of the process which held it.
 constexpr milliseconds kGoneTimeout{1'000};
+// For what waits to be shown when the job was ended from outside and nobody takes it.
+constexpr milliseconds kShowTimeout{2'000};
 // Credit goes back in pieces of this size, to save messages.
 constexpr uint64_t kCreditUnit = kOutputWindow / 4;
 
@@ -223,12 +225,12 @@ class Job {
 
   void on_signals() {
     while (const auto signal = signals_.next()) {
-      if (*signal == SIGCHLD) {
+      if (signal->number == SIGCHLD) {
         reap();
-      } else if (*signal == SIGTSTP) {
+      } else if (signal->number == SIGTSTP) {
         suspend();
       } else {
-        supervision_.interrupted(*signal, Clock::now());
+        supervision_.interrupted(signal->number, Clock::now());
         impatient_ = true;
       }
     }
@@ -359,11 +361,14 @@ class Job {
     }
     impatient_ = false;
     const Deadline reap_by = Deadline::after(kReapTimeout);
-    std::vector<PollEvent> events;
     // A terminal that takes nothing is waited for as long as nobody asks to stop.
-    while (!impatient_ && !(printer_->idle() && (all_reaped() || reap_by.expired()))) {
+    const Deadline show_by =
+        supervision_.was_interrupted() ? Deadline::after(kShowTimeout) : Deadline::never();
+    std::vector<PollEvent> events;
+    while (!impatient_ && !show_by.expired() &&
+           !(printer_->idle() && (all_reaped() || reap_by.expired()))) {
       const bool waits = !all_reaped() && !reap_by.expired();
-      HVD_TRY(poller_->wait(events, waits ? reap_by : Deadline::never()));
+      HVD_TRY(poller_->wait(events, waits ? earlier(reap_by, show_by) : show_by));
       for (const PollEvent& event : events) on_event(event);
     }
     for (size_t i = 0; i < hosts_.size(); ++i) {
@@ -390,11 +395,6 @@ class Job {
   bool impatient_ = false;  // a signal has come
 };
 
-int say_failure(const Status& status) {
-  fmt::print(stderr, "horovodrun: {}\n", status.message());
-  return 1;
-}
-
 Result<int> try_run(const Launch& launch) {
   // Before signals are blocked, so that a slow name service can be interrupted.
   std::vector<HostPlan> hosts = hosts_of(launch);
@@ -402,10 +402,10 @@ Result<int> try_run(const Launch& launch) {
   HVD_TRY_ASSIGN(Signals signals, Signals::block({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP}));
   HVD_TRY_ASSIGN(std::unique_ptr<Poller> poller_made, Poller::create());
   const std::shared_ptr<Poller> poller = std::move(poller_made);
-  HVD_TRY_ASSIGN(std::unique_ptr<Printer> printer,
-                 Printer::start(launch.output, static_cast<int>(launch.slots.size()),
-                                [poller] { poller->wake(); }));
-  Job job(launch, std::move(hosts), std::move(signals), poller, std::move(printer));
+  auto printer = Printer::start(launch.output, static_cast<int>(launch.slots.size()),
+                                [poller] { poller->wake(); });
+  if (!printer.is_ok()) return complain(printer.status().message(), kUsageError);
+  Job job(launch, std::move(hosts), std::move(signals), poller, std::move(*printer));
   HVD_TRY(job.run());
   return job.exit_code();
 }
@@ -414,7 +414,7 @@ Result<int> try_run(const Launch& launch) {
 
 int run(const Launch& launch) {
   const Result<int> code = try_run(launch);
-  return code.is_ok() ? *code : say_failure(code.status());
+  return code.is_ok() ? *code : complain(code.status().message(), kFailure);
 }
 
 }  // namespace hvd::launcher

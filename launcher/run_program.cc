@@ -3,18 +3,18 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 
+#include "launcher/processes.h"
 #include "launcher/remote.h"
 #include "launcher/report.h"
+#include "launcher/say.h"
 #include "launcher/signals.h"
 #include "launcher/store_place.h"
 #include "net/secret.h"
@@ -52,35 +52,13 @@ class TemporaryFile {
   std::string path_;
 };
 
-Result<pid_t> start(std::vector<std::string>& arguments) {
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  sigset_t none;
-  sigset_t pipe;
-  ::sigemptyset(&none);
-  ::sigemptyset(&pipe);
-  ::sigaddset(&pipe, SIGPIPE);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &pipe);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  pid_t pid = 0;
-  const int error =
-      ::posix_spawnp(&pid, pointers[0], nullptr, &attributes, pointers.data(), environ);
-  ::posix_spawnattr_destroy(&attributes);
-  if (error != 0) return io_error(arguments[0], error);
-  return pid;
-}
-
 int wait_for(pid_t pid, Signals& signals) {
   while (true) {
     pollfd wait{signals.fd(), POLLIN, 0};
     (void)::poll(&wait, 1, -1);
     while (const auto signal = signals.next()) {
-      // The terminal has sent SIGINT to the program as well; others have come here alone.
-      if (*signal != SIGCHLD && *signal != SIGINT) (void)::kill(pid, *signal);
+      // The terminal has sent it to the program as well.
+      if (signal->number != SIGCHLD && !signal->by_terminal) (void)::kill(pid, signal->number);
     }
     int status = 0;
     if (::waitpid(pid, &status, WNOHANG) == pid) return exit_code_of(status);
@@ -105,18 +83,21 @@ Result<int> try_run(const ProgramLaunch& launch) {
   const std::string where = fmt::format("{}", fmt::join(store.addresses, ","));
   ::setenv("HOROVOD_RENDEZVOUS", where.c_str(), 1);
   ::setenv("_HOROVOD_SECRET_KEY", secret.to_base64().c_str(), 1);
-  if (launch.verbose) fmt::print(stderr, "horovodrun: {}\n", fmt::join(arguments, " "));
-  HVD_TRY_ASSIGN(const pid_t pid, start(arguments));
-  return wait_for(pid, signals);
+  if (launch.verbose) (void)complain(fmt::format("{}", fmt::join(arguments, " ")), 0);
+  SpawnOptions options;
+  options.command = std::move(arguments);
+  options.in_our_place = true;
+  // Without us its ranks cannot find each other; it ends them when it is told to.
+  options.parent_death_signal = SIGTERM;
+  HVD_TRY_ASSIGN(const Child child, spawn(options));
+  return wait_for(child.pid, signals);
 }
 
 }  // namespace
 
 int run_program(const ProgramLaunch& launch) {
   const Result<int> code = try_run(launch);
-  if (code.is_ok()) return *code;
-  fmt::print(stderr, "horovodrun: {}\n", code.status().message());
-  return 1;
+  return code.is_ok() ? *code : complain(code.status().message(), kFailure);
 }
 
 }  // namespace hvd::launcher

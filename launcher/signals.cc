@@ -11,7 +11,12 @@ namespace hvd::launcher {
 Result<Signals> Signals::block(std::initializer_list<int> signals) {
   sigset_t set;
   ::sigemptyset(&set);
-  for (const int signal : signals) ::sigaddset(&set, signal);
+  for (const int signal : signals) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    // Ignored from the start, as SIGHUP is under nohup, it stays so: a blocked signal would come.
+    if (before.sa_handler != SIG_IGN) ::sigaddset(&set, signal);
+  }
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return io_error("sigprocmask", errno);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
@@ -21,10 +26,10 @@ Result<Signals> Signals::block(std::initializer_list<int> signals) {
   return Signals(std::move(fd));
 }
 
-std::optional<int> Signals::next() {
+std::optional<Signal> Signals::next() {
   signalfd_siginfo info{};
   if (::read(fd_.get(), &info, sizeof(info)) != sizeof(info)) return std::nullopt;
-  return static_cast<int>(info.ssi_signo);
+  return Signal{static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
 }
 
 }  // namespace hvd::launcher

@@ -9,6 +9,12 @@
 
 namespace hvd::launcher {
 
+struct Signal {
+  int number;
+  bool
+      by_terminal;  // which sends it to the whole foreground group; otherwise to this process alone
+};
+
 // From now on the given signals do nothing but wait here. One that is ignored, as SIGHUP is under
 // nohup, stays ignored. Before any thread is started: threads inherit it. Also ignores SIGPIPE.
 class Signals {
@@ -16,7 +22,7 @@ class Signals {
   static Result<Signals> block(std::initializer_list<int> signals);
   int fd() const { return fd_.get(); }
   // The next one that has arrived.
-  std::optional<int> next();
+  std::optional<Signal> next();
 
  private:
   explicit Signals(Fd fd) : fd_(std::move(fd)) {}

@@ -82,6 +82,8 @@ class Supervision {
   bool finished() const;
   // 0; 1 after a failure; 128 + signal when interrupted.
   int exit_code() const;
+  // From outside: by a signal, or because nobody takes the output.
+  bool was_interrupted() const { return signal_ != 0; }
   // The rank that failed first, or rather the one that made the others fail: one killed by a signal
   // is often reaped after those that missed it.
   std::optional<int> blamed() const { return blamed_; }

@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import native
@@ -69,8 +70,15 @@ class Cluster:
         serve = f"{before} exec {sshd} -D -e -p {port} -f {self.folder}/sshd_config"
         shell = ["unshare", "--mount", "sh", "-c", serve]
         self.net.start(host, shell, {})
+        self.wait_for_port(host, port)
+
+    def wait_for_port(self, host: int, port: int) -> None:
         probe = ["ip", "netns", "exec", self.space(host), "ss", "-Hltn", f"sport = :{port}"]
-        wait_until(lambda: subprocess.run(probe, capture_output=True, check=True).stdout, "sshd")
+
+        def listens():
+            return subprocess.run(probe, capture_output=True, check=True).stdout
+
+        wait_until(listens, f"port {port}")
 
     def space(self, host: int) -> str:
         return f"{self.net.name}-{host}"
@@ -210,6 +218,18 @@ def test_why_ssh_fails_is_explained(cluster, options, message):
     assert f"host {cluster.net.address(1)}: {message}" in err
 
 
+def test_a_host_that_takes_the_connection_and_never_speaks_is_given_up(cluster):
+    listen = "import socket, time; s = socket.create_server(('', 2244)); time.sleep(60)"
+    silent = cluster.net.start(1, [sys.executable, "-c", listen], {})
+    cluster.wait_for_port(1, 2244)
+    hosts = ("-np", "1", "-H", cluster.hosts(0, 1))
+    code, out, err = cluster.run("--start-timeout", "1", *hosts, "true", port=2244)
+    silent.kill()
+    assert (code, out) == (1, "")
+    assert f"host {cluster.net.address(1)}: no answer in time" in err
+    cluster.expect_nobody(seconds=2)
+
+
 def test_an_unknown_host_key_is_not_trusted(cluster):
     (cluster.folder / "known_hosts").write_text("")
     try:
@@ -247,6 +267,16 @@ def test_a_rank_that_fails_on_another_host_is_reported_with_it(cluster):
 def test_nothing_is_left_when_the_launcher_is_killed(cluster):
     cluster.start_sleepers().kill()
     cluster.expect_nobody()
+
+
+@pytest.mark.parametrize("which", ["outer", "inner"])
+def test_nothing_is_left_when_an_agent_is_killed(cluster, which):
+    job = cluster.start_sleepers()
+    agents = [pid for pid, words in cluster.processes(1).items() if "--agent remote" in words]
+    assert len(agents) == 2
+    os.kill(min(agents) if which == "outer" else max(agents), signal.SIGKILL)
+    cluster.expect_nobody()
+    assert job.wait(timeout=5) == 1
 
 
 def test_nothing_is_left_when_ssh_is_killed(cluster):

@@ -155,6 +155,112 @@ def test_the_doctor_says_which_frameworks_are_served(launch, tmp_path):
     assert re.search(r"jax \S+( version\))? \(not served by this build\)", out), out
 
 
+MISTAKES = {
+    "unknown flag": ["--no-such-flag"],
+    "malformed host": ["-H", "localhost"],
+    "more processes than slots": ["-H", "localhost:1"],
+    "two lists of hosts": ["-H", "localhost:2", "--hostfile", "/dev/null"],
+    "negative knob": ["--cycle-time-ms", "-1"],
+    "unreadable file": ["--config-file", "/no/such/file"],
+    "no place for output": ["--output-filename", "/dev/null/out"],
+}
+
+
+@pytest.mark.parametrize("flags", MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_one_line_and_exit_code_2_and_nothing_starts(launch, flags):
+    code, out, err = run(launch, "-np", "2", *flags, "echo", "started")
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"horovodrun: .+\n", err), err
+
+
+def test_it_starts_without_standard_streams_home_and_a_place_to_write(launch, tmp_path):
+    """What is opened later must not take the numbers of the streams that are closed."""
+    folder = tmp_path / "out"
+    script = 'unset HOME; cd /proc; exec "$@" <&- >&- 2>&-'
+    command = [str(HOROVODRUN), "-np", "2", "--output-filename", str(folder)]
+    closed = ["sh", "-c", script, "sh", *command, *sh("echo $HOROVOD_RANK; pwd >&2")]
+    assert subprocess.run(closed, timeout=30, check=False).returncode == 0
+    for rank in range(2):
+        assert (folder / f"rank.{rank}" / "stdout").read_text() == f"[{rank}]<stdout>:{rank}\n"
+        assert (folder / f"rank.{rank}" / "stderr").read_text() == f"[{rank}]<stderr>:/proc\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "stream", "code"),
+    [(["--help"], "stdout", 1), (["--no-such-flag"], "stderr", 2)],
+    ids=["stdout", "stderr"],
+)
+def test_a_full_disk_under_its_own_words_is_an_exit_code(flags, stream, code):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([HOROVODRUN, *flags], **{stream: full}, timeout=30, check=False)
+    assert done.returncode == code
+
+
+# As the MPI operator of Kubernetes has it; kubectl is ours, and passes no standard input on
+# unless it is told to, as the real one.
+KUBEXEC = """#!/bin/sh
+POD_NAME=$1
+shift
+{folder}/kubectl exec ${{POD_NAME}} -- /bin/sh -c "$*"
+"""
+KUBECTL = """#!/bin/sh
+[ "$2" = -i ] || exec < /dev/null
+while [ "$1" != -- ]; do shift; done
+shift
+{run}
+"""
+
+
+def kubernetes(folder: pathlib.Path, run: str = 'exec "$@"') -> dict[str, str]:
+    """Hosts that are reached by a program of ours; `run` is what that does with a command."""
+    for name, text in (("kubexec.sh", KUBEXEC), ("kubectl", KUBECTL)):
+        (folder / name).write_text(text.format(folder=folder, run=run))
+        (folder / name).chmod(0o755)
+    (folder / "hosts").write_text("w-0.invalid slots=1\n\n# more\nw-1.invalid slots=2\n")
+    return {
+        "OMPI_MCA_plm_rsh_agent": str(folder / "kubexec.sh"),
+        "OMPI_MCA_orte_default_hostfile": str(folder / "hosts"),
+    }
+
+
+def test_pods_of_the_mpi_operator_are_its_hosts(launch, tmp_path):
+    script = "echo $HOROVOD_RANK $HOROVOD_LOCAL_RANK $HOROVOD_HOSTNAME $CUDA_VISIBLE_DEVICES"
+    env = kubernetes(tmp_path, 'echo welcome; unset CUDA_VISIBLE_DEVICES; exec "$@"')
+    code, out, err = run(launch, *sh(script), env=env | {"CUDA_VISIBLE_DEVICES": "7"})
+    assert code == 0, err
+    places = ["0 0 w-0.invalid", "1 0 w-1.invalid", "2 1 w-1.invalid"]
+    assert sorted(out.splitlines()) == [f"[{i}]<stdout>:{place}" for i, place in enumerate(places)]
+    assert sorted(err.splitlines()) == ["w-0.invalid: welcome", "w-1.invalid: welcome"]
+
+
+# Says what an agent says first, but as another version of it.
+OTHER_VERSION = """
+import hashlib, hmac, subprocess, sys
+said = subprocess.run([sys.argv[1], "--agent"], input=b"", capture_output=True)
+mark, rest = said.stdout.split(b"\\2\\n", 1)
+size = int.from_bytes(rest[:4], "little")
+payload = rest[4:4 + size].replace(sys.argv[2].encode(), b"0.0.1")
+head = len(payload).to_bytes(4, "little")
+tag = hmac.new(bytes(32), bytes(8) + head + payload, hashlib.sha256).digest()[:16]
+sys.stdout.buffer.write(mark + b"\\2\\n" + head + payload + tag)
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+def test_a_host_with_another_version_is_told_and_nothing_starts(launch, tmp_path):
+    _, version, _ = run(launch, "--version")
+    (tmp_path / "other.py").write_text(OTHER_VERSION)
+    other = f"exec {sys.executable} {tmp_path}/other.py {HOROVODRUN} {version.strip()}"
+    job = launch("-np", "3", "echo", "started", env=kubernetes(tmp_path, other))
+    code, out, err = job.finish()
+    assert (code, out) == (1, "")
+    for host in ("w-0.invalid", "w-1.invalid"):
+        assert f"host {host}: it has version 0.0.1 of horovodrun, this one is {version}"[:-1] in err
+    assert "nothing was started" in err
+    job.seconds_until_gone(limit=2)
+
+
 def test_a_command_that_is_not_there_is_named(launch):
     code, out, err = run(launch, "-np", "2", "no-such-command-here")
     assert (code, out) == (1, "")
@@ -290,12 +396,16 @@ STUBBORN = (
 )
 
 
+def children_of(pid: int) -> list[str]:
+    return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
 def start_stubborn(launch, ranks: int) -> Job:
     command = [sys.executable, "-c", STUBBORN]
     job = launch("-np", str(ranks), *command, env={"CODE": STUBBORN})
     for _ in range(2 * ranks):
         job.wait_for_line("up")
-    assert len(job.pids()) == 2 * ranks + 2
+    assert len(job.pids()) == 2 * ranks + 3  # the launcher and the two that look after the ranks
     return job
 
 
@@ -319,6 +429,61 @@ def test_nothing_is_left_when_the_launcher_is_killed(launch):
     job = start_stubborn(launch, 2)
     job.process.kill()
     job.seconds_until_gone()
+
+
+@pytest.mark.parametrize("which", ["outer", "inner"])
+def test_nothing_is_left_when_one_of_those_who_look_after_the_ranks_is_killed(launch, which):
+    job = start_stubborn(launch, 2)
+    outer = int(children_of(job.process.pid)[0])
+    os.kill(outer if which == "outer" else int(children_of(outer)[0]), signal.SIGKILL)
+    code, _, err = job.finish(timeout=10)
+    job.seconds_until_gone()
+    assert code == 1
+    why = "the agent that watches it has ended, killed by SIGKILL (exit code 137); ranks 0,1 ran"
+    assert f"host localhost is lost: {why}" in err
+
+
+def test_nothing_is_left_of_mpirun_when_the_launcher_is_killed(launch):
+    job = launch("--mpi", "-np", "1", *sh("echo up; sleep 60"))
+    job.wait_for_line("up")
+    job.process.kill()
+    job.seconds_until_gone()
+
+
+def test_an_interrupt_of_the_launcher_alone_reaches_mpirun(launch):
+    job = launch("--mpi", "-np", "1", *sh("echo up; sleep 60"))
+    job.wait_for_line("up")
+    job.process.send_signal(signal.SIGINT)
+    assert job.process.wait(timeout=10) != 0
+    job.seconds_until_gone()
+
+
+def test_nobody_who_reads_on_does_not_hold_up_the_end(launch):
+    job = launch("-np", "1", *sh("while :; do echo y; done"))
+    waits = pathlib.Path(f"/proc/{job.process.pid}/task")
+    while not any(
+        (task / "comm").read_text() == "hvd-output\n" and "pipe" in (task / "wchan").read_text()
+        for task in waits.iterdir()
+    ):
+        time.sleep(0.01)
+    job.process.send_signal(signal.SIGTERM)
+    assert job.process.wait(timeout=10) == 128 + signal.SIGTERM
+    job.seconds_until_gone(limit=1)
+
+
+def test_what_is_ignored_from_the_start_stays_so(launch):
+    """As under nohup, or below a program that does not wait for its children."""
+
+    def ignore():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    job = launch("-np", "1", *sh("echo up; sleep 0.5; echo done; exit 3"), preexec_fn=ignore)
+    job.wait_for_line("up")
+    job.process.send_signal(signal.SIGHUP)
+    code, out, err = job.finish()
+    assert (code, out) == (1, "[0]<stdout>:done\n"), err
+    assert "Process 0 exit with status code 3.\n" in err
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])

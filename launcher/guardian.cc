@@ -1,0 +1,91 @@
+#include "launcher/guardian.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "base/deadline.h"
+#include "launcher/processes.h"
+#include "launcher/say.h"
+
+namespace hvd::launcher {
+namespace {
+
+// SIGKILL works at once, except on a process that waits in the kernel.
+constexpr std::chrono::seconds kUnkillable{3};
+constexpr timespec kKillAgain{.tv_sec = 0, .tv_nsec = 20'000'000};
+
+// Both ends of the connection to the launcher are to close when the inner process does.
+void leave_connection() {
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(nothing, STDOUT_FILENO);
+}
+
+// Its status, as waitpid gives it.
+int wait_for_inner(pid_t inner, const sigset_t& signals) {
+  while (true) {
+    const int signal = ::sigwaitinfo(&signals, nullptr);
+    if (signal > 0 && signal != SIGCHLD) (void)::kill(inner, signal);
+    int status = 0;
+    if (::waitpid(inner, &status, WNOHANG) == inner) return status;
+  }
+}
+
+// What the inner one has left to us.
+void kill_the_rest(const sigset_t& signals) {
+  const Deadline deadline = Deadline::after(kUnkillable);
+  while (!deadline.expired()) {
+    signal_all(descendants(), SIGKILL);
+    pid_t ended = 0;
+    while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
+    }
+    if (ended < 0) return;  // there are no more
+    (void)::sigtimedwait(&signals, nullptr, &kKillAgain);
+  }
+}
+
+int end_like(int status) {
+  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+  const rlimit no_core{};
+  ::setrlimit(RLIMIT_CORE, &no_core);  // the inner one has left its own
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::raise(WTERMSIG(status));
+  return 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+int run_guarded(FunctionRef<int()> work) {
+  if (const Status status = adopt_orphans(); !status.is_ok()) {
+    return complain(status.message(), kFailure);
+  }
+  sigset_t signals;
+  sigset_t before;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals, signal);
+  ::sigprocmask(SIG_BLOCK, &signals, &before);
+  const pid_t outer = ::getpid();
+  const pid_t inner = ::fork();
+  if (inner < 0) return complain(io_error("fork", errno).message(), kFailure);
+  if (inner == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    // Neither is to be killed along with the other by a signal to a whole group.
+    ::setpgid(0, 0);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return ::getppid() == outer ? work() : 1;
+  }
+  leave_connection();
+  const int status = wait_for_inner(inner, signals);
+  kill_the_rest(signals);
+  return end_like(status);
+}
+
+}  // namespace hvd::launcher

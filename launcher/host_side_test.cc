@@ -1,0 +1,63 @@
+#include "launcher/host_side.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "testing/assertions.h"
+
+namespace hvd::launcher {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(HostSide, RanksStartAtHomeWhereTheJobsFolderIsNot) {
+  setenv("HOME", "/usr", 1);
+  StartRanks job;
+  std::string warning;
+  job.directory = "/proc";
+  EXPECT_EQ(usable_directory(job, warning), "/proc");
+  EXPECT_EQ(warning, "");
+  job.directory = "/no/such/folder";
+  EXPECT_EQ(usable_directory(job, warning), "/usr");
+  EXPECT_EQ(warning, "the directory /no/such/folder is not there; its ranks start in /usr");
+  unsetenv("HOME");
+  EXPECT_EQ(usable_directory(job, warning), "/");
+}
+
+TEST(HostSide, OfTheInterfacesOfAJobAHostUsesThoseThatItHas) {
+  StartRanks job;
+  EXPECT_THAT(*usable_interfaces(job), IsEmpty()) << "no restriction";
+  job.one_host = true;
+  EXPECT_THAT(*usable_interfaces(job), ElementsAre("lo"));
+  job.one_host = false;
+  job.interfaces = {"no-such-0", "lo"};
+  EXPECT_THAT(*usable_interfaces(job), ElementsAre("lo"));
+  job.interfaces = {"no-such-0", "no-such-1"};
+  const auto none = usable_interfaces(job);
+  EXPECT_CODE(StatusCode::kNotFound, none);
+  EXPECT_THAT(none.status().message(),
+              HasSubstr("none of the network interfaces no-such-0, no-such-1 exists here"));
+  EXPECT_THAT(none.status().message(), HasSubstr("there are: lo"));
+}
+
+TEST(HostSide, SaysWhyACommandDoesNotRun) {
+  const Status missing = not_found("");
+  EXPECT_EQ(explain_command("train", missing), "there is no command \"train\" in PATH");
+  EXPECT_EQ(explain_command("./train", missing), "there is no command \"./train\"");
+  const std::string script = ::testing::TempDir() + "script";
+  std::ofstream(script) << "#!/no/such/python\n";
+  EXPECT_EQ(explain_command(script, missing),
+            "\"" + script + "\" is there, but the interpreter that its first line names is not");
+  std::filesystem::remove(script);
+  EXPECT_THAT(explain_command("/tmp", io_error("/tmp", EACCES)),
+              HasSubstr("cannot run \"/tmp\": /tmp: Permission denied"));
+}
+
+}  // namespace
+}  // namespace hvd::launcher
