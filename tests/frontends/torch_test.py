@@ -3,7 +3,7 @@
 import pytest
 import suite
 
-MODULES = ["conformance", "torch_checks"]
+MODULES = ["conformance", "torch_checks", "torch_elastic_checks"]
 CHECKS = [check for module in MODULES for check in suite.checks_of(module)]
 
 

@@ -25,6 +25,7 @@ from horovod.common.process_sets import (
     remove_process_set,
 )
 from horovod.common.util import check_extension
+from horovod.torch import elastic
 from horovod.torch.compression import Compression
 from horovod.torch.functions import (
     allgather_object,
@@ -53,6 +54,7 @@ __all__ = [  # noqa: PLE0604
     "broadcast_optimizer_state",
     "broadcast_parameters",
     "check_extension",
+    "elastic",
     "global_process_set",
     "remove_process_set",
 ]

@@ -262,6 +262,14 @@ class _GradientOptimizer(_Distributed):
         return super().load_state_dict(*args, **kwargs)
 
 
+def forget_reductions(optimizer: torch.optim.Optimizer) -> None:
+    """Wait for no gradient that is on its way: the job has failed, or starts anew."""
+    if isinstance(optimizer, _GradientOptimizer):
+        for bucket in optimizer._hvd_buckets.values():
+            bucket.start_anew()
+        optimizer._hvd_synchronized = False
+
+
 class _DeltaOptimizer(_Distributed):
     """Adasum: each rank takes its own step, and the changes of the weights are combined."""
 

@@ -1,0 +1,152 @@
+"""horovod.common.elastic, without ranks and frameworks."""
+
+from __future__ import annotations
+
+import pytest
+from horovod.common.elastic import (
+    HostUpdateResult,
+    ObjectState,
+    State,
+    notification_manager,
+    run_fn,
+)
+from horovod.common.exceptions import (
+    HorovodInternalError,
+    HostsUpdatedInterrupt,
+    NotInitializedError,
+)
+
+
+class Diary(State):
+    """Writes down what is asked of it."""
+
+    def __init__(self):
+        super().__init__(lambda value: value, lambda: 0)
+        self.lines = []
+
+    def sync(self):
+        self.lines.append("sync")
+
+    def restore(self):
+        self.lines.append("restore")
+
+    def save(self):
+        self.lines.append("save")
+
+    def reset(self):
+        self.lines.append("adapt")
+
+
+def run(state, *events):
+    """What comes of a function whose calls end with these events, a value being the result."""
+    coming = iter(events)
+
+    def train(given, factor, plus=0):
+        state.lines.append("call")
+        event = next(coming)
+        if isinstance(event, Exception):
+            raise event
+        return factor * event + plus
+
+    return run_fn(train, lambda: state.lines.append("start"))(state, 2, plus=1)
+
+
+def test_a_function_that_succeeds_is_called_once():
+    state = Diary()
+    assert run(state, 5) == 11
+    assert state.lines == ["sync", "call"]
+
+
+def test_a_failure_restores_and_other_hosts_do_not():
+    state = Diary()
+    state.register_reset_callbacks([lambda: state.lines.append("told")])
+    events = [HorovodInternalError("lost"), HostsUpdatedInterrupt(), HostsUpdatedInterrupt(True)]
+    assert run(state, *events, HorovodInternalError("lost"), 5) == 11
+    anew = ["start", "adapt", "told"]
+    assert state.lines == [
+        *("sync", "call", "restore", *anew),
+        *("sync", "call", *anew),
+        *("sync", "call", *anew),
+        *("call", "restore", *anew),  # all who are left had the same state
+        *("sync", "call"),
+    ]
+
+
+@pytest.mark.parametrize("error", [NotInitializedError("init first"), KeyError("mine")])
+def test_mistakes_of_the_script_end_it(error):
+    state = Diary()
+    with pytest.raises(type(error)):
+        run(state, error)
+    assert state.lines == ["sync", "call"]
+    notification_manager.handle_hosts_updated(9, HostUpdateResult.added)
+    state.check_host_updates()  # nobody tells it any more
+
+
+def test_a_commit_raises_once_hosts_have_come_or_gone():
+    state = Diary()
+
+    def interrupted(*messages):
+        with pytest.raises(HostsUpdatedInterrupt) as caught:
+            for message in messages:
+                notification_manager.handle_hosts_updated(*message)
+            state.commit()
+        return caught.value.skip_sync
+
+    def train(state):
+        state.commit()
+        assert interrupted((1, HostUpdateResult.removed)) is True
+        state.commit()
+        assert interrupted((2, HostUpdateResult.removed), (3, HostUpdateResult.added)) is False
+        notification_manager.handle_hosts_updated(3, HostUpdateResult.added)
+        state.commit()  # that was known
+        notification_manager.handle_hosts_updated(4, HostUpdateResult.added)
+        state.on_reset()
+        state.commit()  # the job has started with them
+        return "done"
+
+    assert run_fn(train, lambda: None)(state) == "done"
+    assert state.lines.count("save") == 6
+
+
+def test_rank_0_decides_whether_hosts_have_changed():
+    said = []
+    zero = ObjectState(lambda value: said.append(value) or value, lambda: 0)
+    one = ObjectState(lambda value: said[-1], lambda: 1)
+    late = ObjectState(lambda value: said[-1], lambda: 2)
+    zero.on_hosts_updated(1, HostUpdateResult.added)
+    for state in (zero, one):  # one has heard nothing yet
+        with pytest.raises(HostsUpdatedInterrupt):
+            state.check_host_updates()
+    one.on_hosts_updated(2, HostUpdateResult.added)
+    for state in (zero, one, late):  # now one is ahead, and late has come since
+        state.check_host_updates()
+
+
+def test_objects_go_back_to_the_last_commit():
+    losses = [1]
+    state = ObjectState(lambda value: value, lambda: 0, epoch=0, losses=losses, best={"a": [1]})
+    assert state.losses is losses
+    state.epoch = 1
+    state.commit()
+    state.epoch = 2
+    state.losses.append(2)
+    state.best["a"].append(2)
+    for _ in range(2):
+        state.restore()
+        assert (state.epoch, state.losses, state.best) == (1, [1], {"a": [1]})
+        state.losses.append(3)
+
+
+def test_sync_brings_what_rank_0_has_committed():
+    sent = []
+    zero = ObjectState(lambda value: sent.append(value) or value, lambda: 0, epoch=0)
+    zero.epoch = 3
+    zero.commit()
+    zero.epoch = 4
+    zero.sync()
+    one = ObjectState(lambda value: sent[-1], lambda: 1, epoch=7)
+    one.sync()
+    assert zero.epoch == one.epoch == 3
+    one.epoch = 8
+    one.restore()
+    assert one.epoch == 3
