@@ -1,0 +1,47 @@
+"""Which MPI there is. `horovodrun --mpi` starts ranks with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from horovod.runner.common.util import tiny_shell_exec
+
+# By words that `mpirun --version` has for each. Spectrum MPI is an Open MPI and says so: it comes
+# first.
+_WORDS = {
+    "spectrum": ("Spectrum MPI",),
+    "open": ("Open MPI", "OpenRTE"),
+    "intel": ("Intel(R) MPI",),
+    "mpich": ("MPICH", "HYDRA"),
+}
+
+
+def _implementation(env: Mapping[str, str] | None) -> str | None:
+    said = tiny_shell_exec.execute("mpirun --version", env)
+    if said is None or said[1] != 0:
+        return None
+    for name, words in _WORDS.items():
+        if any(word in said[0] for word in words):
+            return name
+    return None
+
+
+def mpi_available(env: Mapping[str, str] | None = None) -> bool:
+    """Whether there is an mpirun, of a kind that is known."""
+    return _implementation(env) is not None
+
+
+def is_open_mpi(env: Mapping[str, str] | None = None) -> bool:
+    return _implementation(env) == "open"
+
+
+def is_spectrum_mpi(env: Mapping[str, str] | None = None) -> bool:
+    return _implementation(env) == "spectrum"
+
+
+def is_mpich(env: Mapping[str, str] | None = None) -> bool:
+    return _implementation(env) == "mpich"
+
+
+def is_intel_mpi(env: Mapping[str, str] | None = None) -> bool:
+    return _implementation(env) == "intel"

@@ -1,0 +1,1 @@
+"""Helpers of launchers, under the names that libraries import them by."""

@@ -1,0 +1,227 @@
+"""What libraries import from horovod.runner beside run()."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from horovod.runner import mpi_run
+from horovod.runner.common.util import (
+    codec,
+    env,
+    host_hash,
+    hosts,
+    safe_shell_exec,
+    secret,
+    settings,
+    timeout,
+    tiny_shell_exec,
+)
+from horovod.runner.util import threads
+
+
+def places(slots):
+    return [(s.hostname, s.rank, s.local_rank, s.local_size, s.cross_rank) for s in slots]
+
+
+def test_ranks_fill_hosts_in_their_order():
+    listed = hosts.parse_hosts("a:2,[::1]:1,b:3")
+    slots = hosts.get_host_assignments(listed, 5)
+    assert places(slots) == [
+        ("a", 0, 0, 2, 0),
+        ("a", 1, 1, 2, 0),
+        ("::1", 2, 0, 1, 1),
+        ("b", 3, 0, 2, 2),
+        ("b", 4, 1, 2, 1),
+    ]
+    assert [slot.cross_size for slot in slots] == [3, 2, 3, 3, 2]
+    assert {slot.size for slot in slots} == {5}
+    assert len(hosts.get_host_assignments(listed, 2, 4)) == 4
+    assert len(hosts.get_host_assignments(listed, 2, 40)) == 6
+    with pytest.raises(ValueError, match="Requested more processes"):
+        hosts.get_host_assignments(listed, 7)
+
+
+def test_lists_and_files_of_hosts_are_read(tmp_path):
+    assert hosts.parse_hosts_and_slots("a:1,b-1.x:2,a:1") == (["a", "b-1.x"], {"a": 2, "b-1.x": 2})
+    for wrong in ("a", "a:", "a:b", "-a:1", "::1:2", ""):
+        with pytest.raises(ValueError, match="accepted is host:slots"):
+            hosts.parse_hosts(wrong)
+    file = tmp_path / "hosts"
+    file.write_text("# all\n\na slots=2\nb:3  # new\nc\n[::1] slots = 4 max_slots=8\n")
+    assert hosts.parse_host_files(str(file)) == "a:2,b:3,c:1,[::1]:4"
+    file.write_text("a slots=2\nb slots=x\n")
+    with pytest.raises(ValueError, match="hosts:2"):
+        hosts.parse_host_files(str(file))
+
+
+def test_a_time_limit_says_what_was_being_done():
+    limit = timeout.Timeout(60, "Waited too long to {activity}.")
+    assert 0 < limit.remaining() <= 60 and not limit.timed_out()
+    limit.check_time_out_for("start")
+    limit = timeout.Timeout(0, "Waited too long to {activity}.")
+    with pytest.raises(timeout.TimeoutException, match=r"to start\. Timeout after 0 seconds\."):
+        limit.check_time_out_for("start")
+
+
+def test_rank_and_size_come_from_whoever_has_started_us(monkeypatch):
+    for name in ("HOROVOD", "OMPI_COMM_WORLD", "PMI"):
+        monkeypatch.delenv(f"{name}_RANK", raising=False)
+        monkeypatch.delenv(f"{name}_SIZE", raising=False)
+    assert env.get_env_rank_and_size() == (0, 1)
+    for name, rank in (("PMI", 3), ("OMPI_COMM_WORLD", 2), ("HOROVOD", 1)):
+        monkeypatch.setenv(f"{name}_RANK", str(rank))
+        with pytest.raises(RuntimeError, match=f"{name}_SIZE"):
+            env.get_env_rank_and_size()
+        monkeypatch.setenv(f"{name}_SIZE", "4")
+        assert env.get_env_rank_and_size() == (rank, 4)
+    stays = ["BASH_FUNC_x", "OLDPWD", "CUDA_VISIBLE_DEVICES", secret.HOROVOD_SECRET_KEY]
+    assert not any(env.is_exportable(name) for name in stays) and env.is_exportable("PATH")
+
+
+def test_only_who_knows_the_secret_makes_its_digest():
+    key = secret.make_secret_key()
+    digest = secret.compute_digest(key, b"data")
+    assert len(key) == secret.SECRET_LENGTH and len(digest) == secret.DIGEST_LENGTH
+    assert secret.check_digest(key, b"data", digest)
+    assert not secret.check_digest(key, b"date", digest)
+    assert not secret.check_digest(secret.make_secret_key(), b"data", digest)
+
+
+def test_small_helpers():
+    assert codec.loads_base64(codec.dumps_base64({"f": lambda: 3}))["f"]() == 3
+    assert host_hash.host_hash() == host_hash.host_hash() != host_hash.host_hash("salt")
+    given = settings.Settings(hosts="a:1", num_proc=1, nics={"lo"})
+    assert (given.hosts, given.num_proc, given.nics, given.elastic) == ("a:1", 1, {"lo"}, False)
+    assert tiny_shell_exec.execute("echo out; echo err >&2; exit 3") == ("out\nerr\n", 3)
+
+
+def test_kinds_of_mpi_are_told_apart(tmp_path):
+    kinds = {
+        "mpirun (Open MPI) 4.1.4": mpi_run.is_open_mpi,
+        "mpirun (IBM Spectrum MPI) 10.3, from Open MPI": mpi_run.is_spectrum_mpi,
+        "HYDRA build details": mpi_run.is_mpich,
+        "Intel(R) MPI Library, HYDRA": mpi_run.is_intel_mpi,
+    }
+    program = tmp_path / "mpirun"
+    where = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    for text, wanted in kinds.items():
+        program.write_text(f"#!/bin/sh\necho '{text}'\n")
+        program.chmod(0o755)
+        assert mpi_run.mpi_available(where)
+        assert [kind for kind in kinds.values() if kind(where)] == [wanted]
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert not mpi_run.mpi_available(where)
+
+
+# Threads ----------------------------------------------------------------------------------------
+
+
+def test_results_of_threads_come_back_by_place():
+    def square(x, gate=threading.Barrier(2)):  # noqa: B008
+        gate.wait(10)  # two run at a time
+        return x * x
+
+    squares = threads.execute_function_multithreaded(
+        square, [(x,) for x in range(4)], max_concurrent_executions=2
+    )
+    assert squares == {0: 0, 1: 1, 2: 4, 3: 9}
+    with pytest.raises(ZeroDivisionError):
+        threads.execute_function_multithreaded(lambda x: 1 // x, [(1,), (0,)])
+
+
+def test_an_event_calls_a_function_unless_stopped():
+    event, stop, called = threading.Event(), threading.Event(), []
+    ready = threads.on_event(event, called.append, (1,), stop=stop, check_stop_interval_s=0.01)
+    event.set()
+    ready.join(10)
+    event.clear()
+    stopped = threads.on_event(event, called.append, (2,), stop=stop, check_stop_interval_s=0.01)
+    stop.set()
+    stopped.join(10)
+    assert not stopped.is_alive()
+    event.set()
+    assert called == [1]
+    with pytest.raises(ValueError, match="Event must not be None"):
+        threads.on_event(None, print)
+    with pytest.raises(ValueError, match="Stop event must be given"):
+        threads.on_event(event, print, daemon=False)
+    with pytest.raises(ValueError, match="args must be a tuple"):
+        threads.on_event(event, print, [1])
+
+
+# Commands ---------------------------------------------------------------------------------------
+
+
+def execute(command, **options):
+    out, err = io.StringIO(), io.StringIO()
+    code = safe_shell_exec.execute(command, stdout=out, stderr=err, **options)
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_a_command_gives_its_code_and_its_lines():
+    assert execute("echo $WORD; exit 3", env={"WORD": "x"}) == (3, "x\n", "")
+    assert execute(["printf", r"a\rb\nc"], index=1) == (
+        0,
+        "[1]<stdout>:a\r[1]<stdout>:b\n[1]<stdout>:c\n",
+        "",
+    )
+    code, _, err = execute("kill -9 $$", prefix_output_with_timestamp=True)
+    assert (code, err) == (128 + signal.SIGKILL, "")
+    code, _, err = execute("echo x >&2", index=0, prefix_output_with_timestamp=True)
+    assert code == 0 and err.endswith("[0]<stderr>:x\n") and str(time.localtime().tm_year) in err
+    assert execute(["no-such-command"])[0] == 127
+
+
+def wait_for(condition):
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_an_event_ends_a_command_with_what_it_has_started(tmp_path):
+    pids = tmp_path / "pids"
+    event = threading.Event()
+    # Of those who outlive their shell, one takes its time and one has to be killed.
+    late = f"sleep 0.3; echo ended >> {pids}; exit"
+    slow = f"""sh -c 'trap "{late}" TERM; echo $$ >> {pids}; sleep 600 & wait' &"""
+    stubborn = f"""sh -c 'trap "" TERM; echo $$ >> {pids}; exec sleep 601'"""
+    command = f"sleep 600 & echo $! >> {pids}; {slow} {stubborn}; true"
+    done = []
+    thread = threads.in_thread(lambda: done.append(execute(command, events=[event])))
+    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 3)
+    event.set()
+    thread.join(20)
+    assert done and done[0][0] > 128
+    *numbers, last = pids.read_text().split()
+    assert last == "ended"
+    wait_for(lambda: not any(is_alive(int(pid)) for pid in numbers))
+
+
+def test_a_command_does_not_outlive_a_killed_caller(tmp_path):
+    pid = tmp_path / "pid"
+    code = f"""
+from horovod.runner.common.util import safe_shell_exec
+safe_shell_exec.execute("echo $$ > {pid}; exec sleep 600")
+"""
+    caller = subprocess.Popen([sys.executable, "-c", code])
+    wait_for(lambda: pid.exists() and pid.read_text().strip())
+    assert is_alive(int(pid.read_text()))
+    os.kill(caller.pid, signal.SIGKILL)
+    caller.wait()
+    wait_for(lambda: not is_alive(int(pid.read_text())))
