@@ -64,8 +64,8 @@ def check_allreduce_of_every_dtype_and_op_is_what_numpy_says(frontend):
     for dtype in frontend.dtypes:
         mine = frontend.tensor(values[hvd.rank()], dtype)
         for op, result in wanted.items():
-            if op == hvd.Product and dtype in ("uint8", "int8") and hvd.size() > 3:
-                continue  # does not fit
+            if dtype in ("uint8", "int8") and result.max() > np.iinfo(dtype).max:
+                continue
             name = f"{dtype}.{op}"
             reduced = frontend.array(hvd.allreduce(mine, op=op, name=name))
             np.testing.assert_array_equal(reduced, result, name)
@@ -231,7 +231,7 @@ def check_process_sets_reduce_among_themselves(frontend):
 
 def check_process_sets_come_and_go(frontend):
     hvd = frontend.hvd
-    ranks = [0, hvd.size() - 1]
+    ranks = [0, 1]
     if hvd.size() == 2:
         raises(ValueError, "duplicate process set", hvd.add_process_set, ranks)
         ranks = [1]

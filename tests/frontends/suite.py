@@ -1,9 +1,9 @@
 """Checks that all ranks of a job run together, and their outcomes as tests.
 
 A check is a function `check_<sentence>(frontend)` of one of the modules that a job is told to run.
-Ranks are processes; each runs every check of the job, one after the other, and a check counts as
-passed if it has passed on every rank. A rank that fails shuts down, so that the others fail too
-instead of waiting for it, and all start anew for the next check.
+horovodrun starts the ranks; each runs every check of the job, one after the other, and a check
+counts as passed if it has passed on every rank. A rank that fails shuts down, so that the others
+fail too instead of waiting for it, and all start anew for the next check.
 
     suite.py FOLDER ADAPTER MODULE...     one rank, which writes FOLDER/<rank>.json
 """
@@ -11,7 +11,6 @@ instead of waiting for it, and all start anew for the next check.
 from __future__ import annotations
 
 import ast
-import contextlib
 import faulthandler
 import importlib
 import json
@@ -19,7 +18,10 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import traceback
+
+from horovod.runner import launch
 
 HERE = pathlib.Path(__file__).resolve().parent
 CHECK_SECONDS = 60  # a check that takes longer ends its process, and so the job
@@ -79,48 +81,27 @@ def run_rank(folder: str, adapter: str, modules: list[str]) -> None:
 # The job ----------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def rendezvous():
-    """A store that ranks meet at, as the settings that lead them there."""
-    from horovod import _core
-
-    secret = _core.make_secret()
-    store = _core.store_start(secret, "127.0.0.1", False)
-    try:
-        yield {
-            "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.store_port(store)}",
-            "HOROVOD_NETWORK_INTERFACES": "lo",
-            "_HOROVOD_SECRET_KEY": secret,
-            # As a launcher would have it: ranks share the machine.
-            "OMP_NUM_THREADS": "1",
-        }
-    finally:
-        _core.store_stop(store)
-
-
 def run_ranks(command: list[str], size: int, timeout: float = 300, **settings: str) -> list[str]:
     """What each rank writes; all of them have to end well."""
-    with rendezvous() as meeting:
-        processes = []
-        for rank in range(size):
-            place = {"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size)}
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, *command],
-                    env=os.environ | meeting | place | settings,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                )
-            )
-        try:
-            outputs = [process.communicate(timeout=timeout)[0] for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-    for rank, (process, output) in enumerate(zip(processes, outputs)):
-        assert process.returncode == 0, f"rank {rank} ended with {process.returncode}: {output}"
-    return outputs
+    # As tuned for ranks that share a machine.
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | settings
+    with tempfile.TemporaryDirectory() as folder:
+        launcher = [
+            *(launch.horovodrun_path(), "-np", str(size), "-H", f"localhost:{size}"),
+            *("--output-filename", folder, sys.executable),
+        ]
+        done = subprocess.run(
+            [*launcher, *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        assert done.returncode == 0, f"horovodrun ended with {done.returncode}: {done.stdout}"
+        return [(pathlib.Path(folder) / f"rank.{r}" / "stdout").read_text() for r in range(size)]
 
 
 class Job:
