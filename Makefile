@@ -35,8 +35,11 @@ test: setup
 	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit python frontends asan \
 		tsan fuzz-short
 
+# Where PyTorch cannot be had, the lines that need it say so and the rest is measured.
 bench: setup build-release
-	@$(PYTHON) scripts/run_benchmarks.py build/release $(if $(BENCH_QUICK),--quick)
+	-@$(MAKE) --no-print-directory frontend-env
+	@$(PYTHON) scripts/run_benchmarks.py build/release --python $(FRONTEND_PYTHON) \
+		$(if $(BENCH_QUICK),--quick)
 
 fuzz: setup build-fuzz
 	$(PYTHON) scripts/run_fuzzers.py build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)

@@ -1,10 +1,11 @@
 """Measures a release build beside its peers and prints one table, each line with its target.
 
-run_benchmarks.py BUILD [--quick] [--results FOLDER]
+run_benchmarks.py BUILD [--python PYTHON] [--quick] [--results FOLDER]
 
 Times are microseconds per operation unless said otherwise. Contenders take turns, because a
 virtual machine changes its speed within seconds; `best` over all rounds is what targets are held
-against. gloo comes from the torch of HVD_BENCH_PYTHON, or of .venv-torch, which is made here.
+against. gloo comes from the torch of PYTHON, and so does the front end: the wheel has to be
+installed there.
 """
 
 from __future__ import annotations
@@ -88,17 +89,14 @@ def json_lines(command: list[str]) -> list[dict]:
 # ---- One host ------------------------------------------------------------------------------------
 
 
-def gloo_python() -> str | None:
-    """An interpreter that has torch; None where none can be had."""
-    if named := os.environ.get("HVD_BENCH_PYTHON"):
-        return named
+def usable(python: str | None, module: str) -> bool:
+    if python is None:
+        return False
     try:
-        make = [str(ROOT / "scripts" / "make_venv.sh"), ".venv-torch"]
-        subprocess.run([*make, "scripts/requirements-torch.txt"], check=True, cwd=ROOT)
-    except subprocess.CalledProcessError as error:
-        print(f"no gloo to compare with: {error}", flush=True)
-        return None
-    return str(ROOT / ".venv-torch" / "bin" / "python")
+        done = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
 
 
 def targets(size: int, ranks: int) -> tuple[float, float]:
@@ -244,9 +242,8 @@ def step_targets(
 def pytorch_steps(report: Report, rounds: int, python: str | None) -> None:
     """The same from a Python program, beside PyTorch's own way."""
     report.title("Training steps with PyTorch, 2 ranks on this host, us")
-    installed = [python or "python3", "-c", "import horovod.torch"]
-    if python is None or subprocess.run(installed, capture_output=True, check=False).returncode:
-        report.say("skipped: the wheel is not installed there; `make frontends` does it")
+    if python is None or not usable(python, "horovod.torch"):
+        report.say("skipped: there is no Python with PyTorch and the wheel; see --python")
         return
     program = str(ROOT / "benchmarks" / "torch_steps.py")
     for line in json_lines([python, program, "2", str(rounds)]):
@@ -412,11 +409,14 @@ def kernels(report: Report, build: pathlib.Path, repetitions: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--python", help="an interpreter with PyTorch and the wheel")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "results")
     given = parser.parse_args()
     report = Report(given.results)
-    python = gloo_python()
+    python = given.python if usable(given.python, "torch") else None
+    if python is None:
+        report.say("no gloo to compare with: there is no Python with PyTorch; see --python")
     one_host(report, given.build, 3, 1 if given.quick else 3, python)
     training_steps(report, given.build, 3, 1 if given.quick else 3, python)
     pytorch_steps(report, 3 if given.quick else 7, python)
