@@ -136,6 +136,7 @@ hvd::Result<hvd::RequestType> to_type(const hvd_request& request) {
     case HVD_ALLTOALL:
     case HVD_BARRIER:
     case HVD_REDUCESCATTER: return static_cast<hvd::RequestType>(request.collective);
+    case HVD_JOIN: break;  // is no request: it stands for those that will not come
   }
   return hvd::invalid_argument(
       fmt::format("there is no hvd_collective {}", static_cast<int>(request.collective)));
@@ -179,6 +180,14 @@ Status to_task(const hvd_request& request, hvd::RequestType type, const hvd_tens
 // version.
 Status to_tasks(const hvd_request& request, const hvd_tensor* tensors, int32_t count,
                 std::vector<hvd::TensorTask>& tasks) {
+  if (request.collective == HVD_JOIN) {
+    if (count != 0) return hvd::invalid_argument("a join has no tensors");
+    if (request.process_set != HVD_GLOBAL_SET) {
+      return hvd::invalid_argument("a join is of all ranks, not of a process set");
+    }
+    tasks.clear();
+    return Status::ok();
+  }
   HVD_TRY_ASSIGN(const hvd::RequestType type, to_type(request));
   if (static_cast<unsigned>(request.op) > HVD_PRODUCT) {
     return hvd::invalid_argument(
@@ -360,14 +369,9 @@ hvd_code hvd_submit(const hvd_request* request, const hvd_tensor* tensors, int32
 }
 
 hvd_code hvd_join(hvd_operation** operation) {
-  *operation = nullptr;
-  return guarded([&] {
-    const std::shared_ptr<Job> job = hvd::Process::current().job();
-    if (job == nullptr) return no_job();
-    auto join = std::make_unique<hvd_operation>();
-    return to_code(submit(job, Job::kGlobalSet, join.release()->begin(nullptr, nullptr),
-                          hvd::Follow::kNothing, operation));
-  });
+  hvd_request request = HVD_REQUEST_INIT;
+  request.collective = HVD_JOIN;
+  return hvd_submit(&request, nullptr, 0, operation);
 }
 
 int hvd_poll(const hvd_operation* operation) { return operation->is_done() ? 1 : 0; }

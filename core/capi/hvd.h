@@ -119,6 +119,7 @@ typedef enum hvd_collective {
   HVD_ALLREDUCE = 0,
   HVD_ALLGATHER = 1, /* one after the other by rank; only the first dimension may differ */
   HVD_BROADCAST = 2,
+  HVD_JOIN = 3, /* no tensors: as hvd_join, with callback */
   HVD_ALLTOALL = 4,
   HVD_BARRIER = 5,
   HVD_REDUCESCATTER = 6 /* rank r of n gets rows / n rows, and one more if r < rows % n */
@@ -157,7 +158,8 @@ typedef struct hvd_operation hvd_operation;
  * take a lock that anybody holds while calling the library. */
 typedef void* (*hvd_allocate)(void* context, int32_t index, const int64_t* shape, int32_t dims);
 /* The operation is done; `code` and `message` as hvd_wait and hvd_error would give them. The same
- * rules as for hvd_allocate, but hvd_get_output and hvd_release may be called. */
+ * rules as for hvd_allocate, but hvd_submit, hvd_get_output, hvd_last_joined and hvd_release may be
+ * called. */
 typedef void (*hvd_done)(void* context, hvd_operation* operation, hvd_code code,
                          const char* message);
 
@@ -199,8 +201,8 @@ typedef struct hvd_request {
 /* Starts a collective on one tensor, or on several that complete as one: all of them are started or
  * none. Never waits. On failure nothing was started, `done` is not called and `*operation` is NULL.
  * `operation` may be NULL if there is a `done` callback; otherwise it has to be given to
- * hvd_release. It is set before `done` is called. A barrier has no tensors, and one at a time is in
- * flight in a set. */
+ * hvd_release. It is set before `done` is called. A barrier and a join have no tensors, and one
+ * barrier at a time is in flight in a set. */
 HVD_API hvd_code hvd_submit(const hvd_request* request, const hvd_tensor* tensors, int32_t count,
                             hvd_operation** operation);
 /* This rank has no more data: until all ranks have joined it takes part in the others' reductions

@@ -237,6 +237,56 @@ static void a_group_calls_back_once_and_asks_for_memory_per_tensor(void) {
   CHECK(strstr(seen.message, "\"a\"") != NULL);
 }
 
+/* ---- Callbacks that start the next operation ---- */
+
+static int joined = -1;
+
+static void joined_last(void* context, hvd_operation* operation, hvd_code code,
+                        const char* message) {
+  (void)context;
+  (void)message;
+  joined = code == HVD_OK ? hvd_last_joined(operation) : -1;
+}
+
+static void halve_until_one(void* context, hvd_operation* operation, hvd_code code,
+                            const char* message) {
+  static const int64_t one = 1;
+  float* value = context;
+  hvd_request request = HVD_REQUEST_INIT;
+  const hvd_tensor tensor = tensor_of("halved", value, &one);
+  (void)operation;
+  (void)message;
+  CHECK(code == HVD_OK);
+  if (*value > 1) {
+    request.prescale = 0.5;
+    request.done = halve_until_one;
+    request.context = context;
+    CHECK(hvd_submit(&request, &tensor, 1, NULL) == HVD_OK);
+  } else {
+    request.collective = HVD_JOIN;
+    request.done = joined_last;
+    CHECK(hvd_submit(&request, NULL, 0, NULL) == HVD_OK);
+  }
+}
+
+static void a_callback_may_start_the_next_operation(void) {
+  float value = 1 << 20; /* deep enough for a stack if each were run inside the one before */
+  halve_until_one(&value, NULL, HVD_OK, "");
+  CHECK(value == 1 && joined == 0);
+}
+
+static void a_join_is_of_all_ranks_and_without_tensors(void) {
+  float value = 1;
+  const int64_t one = 1;
+  const hvd_tensor tensor = tensor_of("joined", &value, &one);
+  hvd_request request = HVD_REQUEST_INIT;
+  hvd_operation* operation = NULL;
+  request.collective = HVD_JOIN;
+  CHECK_FAILS(hvd_submit(&request, &tensor, 1, &operation), HVD_INVALID_ARGUMENT, "no tensors");
+  request.process_set = 1;
+  CHECK_FAILS(hvd_submit(&request, NULL, 0, &operation), HVD_INVALID_ARGUMENT, "all ranks");
+}
+
 /* Operations are used again, also by another collective. */
 static void an_operation_leaves_nothing_to_the_next(void) {
   float values[4] = {1, 2, 3, 4};
@@ -438,6 +488,8 @@ int main(void) {
   factors_scale_before_and_after();
   barrier_and_join_return();
   a_group_calls_back_once_and_asks_for_memory_per_tensor();
+  a_callback_may_start_the_next_operation();
+  a_join_is_of_all_ranks_and_without_tensors();
   an_operation_leaves_nothing_to_the_next();
   wrong_arguments_fail_at_once();
   later_versions_of_a_tensor_are_read_by_their_size();

@@ -99,12 +99,22 @@ Status Engine::submit(Operation& operation, Follow follow) {
   for (TensorTask& task : operation.tasks) HVD_TRY(check_arguments(task, job_ranks()));
   HVD_TRY(in_flight_.add(operation));
   if (port_ == nullptr) {
-    MutexLock lock(running_);
-    advance();
+    run_alone();
   } else if (follow == Follow::kNothing) {
     port_->bell().ring(Urgency::kUrgent);
   }
   return Status::ok();
+}
+
+void Engine::run_alone() {
+  // Submitted by a callback of another operation: whoever runs that one goes on with this.
+  if (alone_ == std::this_thread::get_id()) return;
+  MutexLock lock(running_);
+  alone_ = std::this_thread::get_id();
+  do {
+    advance();
+  } while (!has_ended_ && in_flight_.has_queued());
+  alone_ = std::thread::id();
 }
 
 Status Engine::wait(const Operation& operation, Deadline deadline) {

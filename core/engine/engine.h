@@ -54,7 +54,8 @@ class Engine {
   int size() const { return net_->size(); }
   const std::vector<int>& job_ranks() const { return options_.worker.executor.job_ranks; }
 
-  // Safe from any thread, and never waits. Fails at once for what is wrong by itself.
+  // Safe from any thread and from callbacks of operations, and never waits. Fails at once for what
+  // is wrong by itself.
   Status submit(Operation& operation, Follow follow = Follow::kNothing);
 
   // Runs the engine until the operation is done, or until the deadline, after which it goes on.
@@ -84,6 +85,7 @@ class Engine {
   void wait_for_runner(Done done, Deadline deadline);
   void wake_waiters();
 
+  void run_alone() HVD_EXCLUDES(running_);
   bool advance() HVD_REQUIRES(running_);
   void sleep(Bell::Listener listener, Deadline deadline) HVD_REQUIRES(running_);
   // What has to be done every few milliseconds of waiting.
@@ -110,6 +112,8 @@ class Engine {
   Mutex running_;
   std::unique_ptr<Worker> worker_ HVD_GUARDED_BY(running_);
   std::chrono::steady_clock::time_point next_tick_ HVD_GUARDED_BY(running_);
+
+  std::atomic<std::thread::id> alone_{};  // the thread in run_alone()
 
   std::atomic<bool> wants_shutdown_{false};
   std::atomic<bool> has_ended_{false};

@@ -152,8 +152,13 @@ std::string Endpoint::host() const {
 }
 
 std::string Endpoint::to_string() const {
-  const std::string number = std::to_string(port());
-  return family() == AF_INET ? host() + ":" + number : "[" + host() + "]:" + number;
+  std::string text;  // piece by piece: GCC 12 warns of overlaps in `"[" + host()`
+  if (family() == AF_INET6) text += '[';
+  text += host();
+  if (family() == AF_INET6) text += ']';
+  text += ':';
+  text += std::to_string(port());
+  return text;
 }
 
 socklen_t Endpoint::length() const {

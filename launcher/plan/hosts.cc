@@ -81,7 +81,8 @@ std::string without_blanks_around_equals(std::string_view line) {
   std::string result;
   for (const std::string_view word : words(line)) {
     const bool glued = result.empty() || result.ends_with('=') || word.starts_with('=');
-    result += (glued ? "" : " ") + std::string(word);
+    if (!glued) result += ' ';
+    result += word;
   }
   return result;
 }
