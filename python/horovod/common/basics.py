@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Callable
 
 from horovod import _core
 from horovod._core import (
@@ -117,11 +117,22 @@ def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None 
     sets._init_process_sets(given)
 
 
+# What front ends have to forget with the job.
+_at_shutdown: list[Callable[[], None]] = []
+
+
+def call_at_shutdown(function: Callable[[], None]) -> None:
+    """Call a function of a front end whenever a job has ended."""
+    _at_shutdown.append(function)
+
+
 def shutdown() -> None:
     """Leave the job and end it on all ranks; what is in flight fails. init may be called again."""
     atexit.unregister(shutdown)
     _core.shutdown()
     sets.forget_process_sets()
+    for function in _at_shutdown:
+        function()
 
 
 def mpi_threads_supported() -> bool:

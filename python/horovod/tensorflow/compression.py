@@ -1,0 +1,66 @@
+"""Fewer bits on the way: tensors are cast before a reduction, and back after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+class Compressor:
+    """What a compression is: two functions."""
+
+    @staticmethod
+    def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        """The tensor that travels, and what decompress needs to know."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor: tf.Tensor, ctx: Any) -> tf.Tensor:
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    """Leaves tensors as they are."""
+
+    @staticmethod
+    def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: tf.Tensor, ctx: Any) -> tf.Tensor:
+        return tensor
+
+
+class _CastCompressor(Compressor):
+    dtype: tf.DType
+
+    @classmethod
+    def compress(cls, tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        if not tensor.dtype.is_floating:
+            return tensor, None
+        return tf.cast(tensor, cls.dtype), tensor.dtype
+
+    @classmethod
+    def decompress(cls, tensor: tf.Tensor, ctx: Any) -> tf.Tensor:
+        return tensor if ctx is None else tf.cast(tensor, ctx)
+
+
+class FP16Compressor(_CastCompressor):
+    """Floats travel as float16: three decimal digits, up to 65504."""
+
+    dtype = tf.float16
+
+
+class BF16Compressor(_CastCompressor):
+    """Floats travel as bfloat16: two decimal digits, as far as float32 reaches."""
+
+    dtype = tf.bfloat16
+
+
+class Compression:
+    """The choices for the argument `compression`."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor
+    bf16 = BF16Compressor

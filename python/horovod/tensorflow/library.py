@@ -1,0 +1,40 @@
+"""The native operations, loaded into the TensorFlow that is installed."""
+
+from __future__ import annotations
+
+import ctypes
+import pathlib
+from typing import Any
+
+import tensorflow as tf
+
+from horovod import _core
+from horovod.common.basics import call_at_shutdown
+
+# The adapter links the library that _core has loaded, and finds it by its name.
+assert _core.version()
+
+_FILE = pathlib.Path(__file__).parent / "_adapter.so"
+
+
+def _load() -> Any:
+    """The module of functions that TensorFlow makes of the operations."""
+    version = tuple(int(part) for part in tf.__version__.split(".")[:2])
+    if version < (2, 13):
+        raise ImportError(
+            f"horovod.tensorflow needs TensorFlow 2.13 or later, not {tf.__version__}; "
+            "pip install --upgrade tensorflow"
+        )
+    if not _FILE.exists():
+        raise ImportError(f"{_FILE} is missing; install the wheel of horovod again")
+    ops = tf.load_op_library(str(_FILE))
+    adapter = ctypes.CDLL(str(_FILE))
+    adapter.hvd_tensorflow_problem.restype = ctypes.c_char_p
+    problem = adapter.hvd_tensorflow_problem().decode()
+    if problem:
+        raise ImportError(f"horovod.tensorflow cannot work with TensorFlow {tf.__version__}: {problem}")
+    call_at_shutdown(adapter.hvd_tensorflow_forget_numbers)
+    return ops
+
+
+ops = _load()
