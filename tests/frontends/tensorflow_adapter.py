@@ -7,7 +7,6 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import conformance
 import horovod.tensorflow as hvd
-import numpy as np
 import tensorflow as tf
 
 

@@ -32,7 +32,9 @@ def _load() -> Any:
     adapter.hvd_tensorflow_problem.restype = ctypes.c_char_p
     problem = adapter.hvd_tensorflow_problem().decode()
     if problem:
-        raise ImportError(f"horovod.tensorflow cannot work with TensorFlow {tf.__version__}: {problem}")
+        raise ImportError(
+            f"horovod.tensorflow cannot work with TensorFlow {tf.__version__}: {problem}"
+        )
     call_at_shutdown(adapter.hvd_tensorflow_forget_numbers)
     return ops
 

@@ -185,6 +185,5 @@ def grouped_reducescatter(
             postscale_factor,
         )
         return [
-            compression.decompress(tensor, context)
-            for tensor, (_, context) in zip(reduced, packed)
+            compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, packed)
         ]
