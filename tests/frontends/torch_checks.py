@@ -8,6 +8,7 @@ import pathlib
 import signal
 import tempfile
 import threading
+import time
 import warnings
 
 import horovod.torch as hvd
@@ -378,6 +379,45 @@ def check_options_of_the_optimizer_change_no_result(frontend):
         warnings.simplefilter("always")
         close(train_together(make, num_groups=2), alone)
     assert any(warning.category is DeprecationWarning for warning in caught)
+
+
+def check_predividing_keeps_sums_small_also_in_groups(frontend):
+    # The sum of two of these is more than float32 can hold; their average is not.
+    large = 3e38
+    for groups in (None, 1):
+        weight = nn.Parameter(torch.zeros(3))
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD([weight], lr=1.0),
+            [("weight", weight)],
+            gradient_predivide_factor=float(hvd.size()),
+            groups=groups,
+        )
+        (weight * large).sum().backward()
+        optimizer.step()
+        assert torch.allclose(weight.detach(), torch.full((3,), -large)), weight
+
+
+def check_gradients_travel_while_backward_is_at_work(frontend):
+    class WaitForTheOther(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            end = time.monotonic() + 20
+            while not torch.equal(last.grad, average):
+                assert time.monotonic() < end, "the last layer's gradient waits for step()"
+            return grad
+
+    first, last = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+    average = torch.full((3,), (hvd.size() + 1) / 2)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([first, last], lr=1.0), [("first", first), ("last", last)]
+    )
+    (WaitForTheOther.apply(first * (hvd.rank() + 1)) * last).sum().backward()
+    optimizer.step()
+    close(last.detach(), 1 - average)
 
 
 def check_explicit_groups_leave_the_rest_alone(frontend):
