@@ -17,8 +17,8 @@ namespace hvd::launcher {
 namespace {
 
 // SIGKILL works at once, except on a process that waits in the kernel.
-constexpr std::chrono::seconds kUnkillable{3};
-constexpr timespec kKillAgain{.tv_sec = 0, .tv_nsec = 20'000'000};
+constexpr std::chrono::seconds kGuardianGivesUp{3};
+constexpr timespec kGuardianKillsAgain{.tv_sec = 0, .tv_nsec = 20'000'000};
 
 // Both ends of the connection to the launcher are to close when the inner process does.
 void leave_connection() {
@@ -39,14 +39,14 @@ int wait_for_inner(pid_t inner, const sigset_t& signals) {
 
 // What the inner one has left to us.
 void kill_the_rest(const sigset_t& signals) {
-  const Deadline deadline = Deadline::after(kUnkillable);
+  const Deadline deadline = Deadline::after(kGuardianGivesUp);
   while (!deadline.expired()) {
     signal_all(descendants(), SIGKILL);
     pid_t ended = 0;
     while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
     }
     if (ended < 0) return;  // there are no more
-    (void)::sigtimedwait(&signals, nullptr, &kKillAgain);
+    (void)::sigtimedwait(&signals, nullptr, &kGuardianKillsAgain);
   }
 }
 
