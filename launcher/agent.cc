@@ -372,6 +372,7 @@ class Agent {
 };
 
 int look_after_ranks(bool remote) {
+  ::setpgid(0, 0);  // so that nobody kills this process and the one around it by one signal
   raise_descriptor_limit();
   auto signals = Signals::block({SIGCHLD, SIGTERM, SIGINT, SIGHUP});
   auto poller = Poller::create();

@@ -30,8 +30,10 @@ void leave_connection() {
 // Its status, as waitpid gives it.
 int wait_for_inner(pid_t inner, const sigset_t& signals) {
   while (true) {
-    const int signal = ::sigwaitinfo(&signals, nullptr);
-    if (signal > 0 && signal != SIGCHLD) (void)::kill(inner, signal);
+    siginfo_t info{};
+    const int signal = ::sigwaitinfo(&signals, &info);
+    const bool by_terminal = info.si_code == SI_KERNEL;
+    if (signal > 0 && signal != SIGCHLD && !by_terminal) (void)::kill(inner, signal);
     int status = 0;
     if (::waitpid(inner, &status, WNOHANG) == inner) return status;
   }
@@ -77,8 +79,6 @@ int run_guarded(FunctionRef<int()> work) {
   if (inner < 0) return complain(io_error("fork", errno).message(), kFailure);
   if (inner == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    // Neither is to be killed along with the other by a signal to a whole group.
-    ::setpgid(0, 0);
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return ::getppid() == outer ? work() : 1;
   }

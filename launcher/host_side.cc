@@ -88,7 +88,8 @@ Result<std::vector<std::string>> usable_interfaces(const StartRanks& job) {
 std::string usable_directory(const StartRanks& job, std::string& warning) {
   if (::access(job.directory.c_str(), X_OK) == 0) return job.directory;
   warning =
-      fmt::format("the directory {} is not there; its ranks start in {}", job.directory, home());
+      fmt::format("the directory {} is not there; its ranks start in {}",
+                  job.directory.empty() ? "that horovodrun was started in" : job.directory, home());
   return home();
 }
 

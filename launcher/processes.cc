@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -28,9 +29,18 @@ struct Pipe {
   Fd write;
 };
 
+// With the remedy where a limit is the cause.
+Status spawn_error(const char* call, int error) {
+  const Status status = io_error(call, error);
+  const char* limit = error == EMFILE ? "open files (ulimit -n)" : "processes (ulimit -u)";
+  if (error != EMFILE && error != EAGAIN) return status;
+  return unavailable(
+      fmt::format("{}; raise the limit of {}, or start fewer ranks", status.message(), limit));
+}
+
 Result<Pipe> make_pipe() {
   std::array<int, 2> fds{};
-  if (::pipe2(fds.data(), O_CLOEXEC) != 0) return io_error("pipe2", errno);
+  if (::pipe2(fds.data(), O_CLOEXEC) != 0) return spawn_error("pipe2", errno);
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
 
@@ -159,7 +169,7 @@ Result<Child> spawn(const SpawnOptions& options) {
                             BareFd(either(made.error, STDERR_FILENO))};
   BareFd report_to(report.write.get());
   if (streams[0].get() < 0 || streams[1].get() < 0 || report_to.get() < 0) {
-    return io_error("start " + options.command.front(), errno);
+    return spawn_error("dup", errno);
   }
   const std::string& program = options.program.empty() ? options.command[0] : options.program;
   Preparation preparation{program.c_str(),
@@ -174,7 +184,7 @@ Result<Child> spawn(const SpawnOptions& options) {
                           report_to.get()};
   if (!options.environment.empty()) preparation.environment = pointers_to(options.environment);
   child.pid = ::fork();
-  if (child.pid < 0) return io_error("fork", errno);
+  if (child.pid < 0) return spawn_error("fork", errno);
   if (child.pid == 0) become(preparation);
   report.write.reset();
   report_to.close();

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "launcher/guardian.h"
 #include "launcher/processes.h"
 #include "launcher/remote.h"
 #include "launcher/report.h"
@@ -21,6 +22,8 @@
 
 namespace hvd::launcher {
 namespace {
+
+constexpr char kLastVariable[] = "_HOROVOD_LAST_VARIABLE";
 
 // A file that only its owner may read, gone when the job is over.
 class TemporaryFile {
@@ -83,12 +86,13 @@ Result<int> try_run(const ProgramLaunch& launch) {
   const std::string where = fmt::format("{}", fmt::join(store.addresses, ","));
   ::setenv("HOROVOD_RENDEZVOUS", where.c_str(), 1);
   ::setenv("_HOROVOD_SECRET_KEY", secret.to_base64().c_str(), 1);
+  // MPICH's mpirun (4.0) gives ranks on other hosts all but the last variable of its environment.
+  ::unsetenv(kLastVariable);
+  ::setenv(kLastVariable, "1", 1);
   if (launch.verbose) (void)complain(fmt::format("{}", fmt::join(arguments, " ")), 0);
   SpawnOptions options;
   options.command = std::move(arguments);
   options.in_our_place = true;
-  // Without us its ranks cannot find each other; it ends them when it is told to.
-  options.parent_death_signal = SIGTERM;
   HVD_TRY_ASSIGN(const Child child, spawn(options));
   return wait_for(child.pid, signals);
 }
@@ -96,8 +100,10 @@ Result<int> try_run(const ProgramLaunch& launch) {
 }  // namespace
 
 int run_program(const ProgramLaunch& launch) {
-  const Result<int> code = try_run(launch);
-  return code.is_ok() ? *code : complain(code.status().message(), kFailure);
+  return run_guarded([&] {
+    const Result<int> code = try_run(launch);
+    return code.is_ok() ? *code : complain(code.status().message(), kFailure);
+  });
 }
 
 }  // namespace hvd::launcher

@@ -129,10 +129,12 @@ Result<MpiImplementation> recognise_mpi(std::string_view version_text) {
                   trimmed(version_text.substr(0, version_text.find('\n')))));
 }
 
+bool is_hydra(MpiImplementation implementation) {
+  return implementation == MpiImplementation::kMpich || implementation == MpiImplementation::kIntel;
+}
+
 Result<MpirunCommand> mpirun_command(const MpirunJob& job) {
-  const bool hydra = job.implementation == MpiImplementation::kMpich ||
-                     job.implementation == MpiImplementation::kIntel;
-  if (hydra) return hydra_command(job);
+  if (is_hydra(job.implementation)) return hydra_command(job);
   return open_mpi_command(job);
 }
 

@@ -17,6 +17,8 @@ enum class MpiImplementation { kOpenMpi, kSpectrum, kMpich, kIntel };
 
 // From what `mpirun --version` says.
 Result<MpiImplementation> recognise_mpi(std::string_view version_text);
+// Whether its mpirun is hydra, MPICH's.
+bool is_hydra(MpiImplementation implementation);
 
 struct MpirunJob {
   MpiImplementation implementation = MpiImplementation::kOpenMpi;

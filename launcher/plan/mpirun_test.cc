@@ -81,6 +81,13 @@ TEST(Mpirun, HydraGetsItsWordsAndItsEnvironment) {
             "python train.py");
 }
 
+TEST(Mpirun, HydraIsWhatMpichAndIntelMpiStartRanksWith) {
+  EXPECT_TRUE(is_hydra(Implementation::kMpich));
+  EXPECT_TRUE(is_hydra(Implementation::kIntel));
+  EXPECT_FALSE(is_hydra(Implementation::kOpenMpi));
+  EXPECT_FALSE(is_hydra(Implementation::kSpectrum));
+}
+
 TEST(Mpirun, WhatHydraCannotDoIsRefused) {
   MpirunJob job = small_job(Implementation::kMpich);
   job.interfaces = {"eth0", "eth1"};

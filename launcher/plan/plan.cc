@@ -227,7 +227,7 @@ class Planner {
     return launch;
   }
 
-  Result<Action> mpirun(const Place& place) const {
+  Result<Action> mpirun(const Place& place) {
     HVD_TRY(assigned(place).status());
     const auto version = surroundings_.output_of({"mpirun", "--version"});
     if (!version.is_ok()) {
@@ -244,6 +244,9 @@ class Planner {
                   .interfaces = options_.interfaces,
                   .tcp = options_.tcp.value_or(false)};
     HVD_TRY_ASSIGN(job.implementation, recognise_mpi(*version));
+    if (job.output.timestamps && is_hydra(job.implementation)) {
+      warn("-prefix-timestamp has no effect: this mpirun writes no time before a line");
+    }
     HVD_TRY_ASSIGN(job.more, shell_words("--mpi-args", options_.mpi_args));
     if (options_.binding_args) {
       HVD_TRY_ASSIGN(job.binding, shell_words("--binding-args", options_.binding_args));

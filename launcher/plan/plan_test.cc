@@ -168,6 +168,11 @@ TEST_F(PlanTest, FlagsWithoutEffectAreWarnedOf) {
                           "--mpi-args has no effect without --mpi or --jsrun"));
   EXPECT_THAT(plan("-np 1 --config-file " + file("autotune: {log_file: l}") + " true").warnings,
               IsEmpty());
+  programs_["mpirun"] = "HYDRA build details:";
+  EXPECT_THAT(plan("--mpi -np 1 -prefix-timestamp true").warnings,
+              ElementsAre(HasSubstr("-prefix-timestamp has no effect")));
+  programs_["mpirun"] = "mpirun (Open MPI) 4.1.4";
+  EXPECT_THAT(plan("--mpi -np 1 -prefix-timestamp true").warnings, IsEmpty());
 }
 
 TEST_F(PlanTest, ASchedulersHostsAreTheDefault) {
