@@ -17,8 +17,8 @@ assert _core.version()
 _FILE = pathlib.Path(__file__).parent / "_adapter.so"
 
 
-def _load() -> Any:
-    """The module of functions that TensorFlow makes of the operations."""
+def _load() -> tuple[Any, str]:
+    """The functions that TensorFlow makes of the operations, and what XLA cannot do with them."""
     version = tuple(int(part) for part in tf.__version__.split(".")[:2])
     if version < (2, 13):
         raise ImportError(
@@ -36,7 +36,8 @@ def _load() -> Any:
             f"horovod.tensorflow cannot work with TensorFlow {tf.__version__}: {problem}"
         )
     call_at_shutdown(adapter.hvd_tensorflow_forget_numbers)
-    return ops
+    adapter.hvd_tensorflow_xla_problem.restype = ctypes.c_char_p
+    return ops, adapter.hvd_tensorflow_xla_problem().decode()
 
 
-ops = _load()
+ops, xla_problem = _load()

@@ -16,6 +16,7 @@ from horovod.common.basics import *  # noqa: F403
 from horovod.common.basics import Adasum, Average, Sum, rank
 from horovod.common.process_sets import ProcessSet, global_process_set, place_in
 from horovod.common.util import check_adasum
+from horovod.tensorflow import xla
 from horovod.tensorflow.library import ops
 
 Tensor = tf.Tensor
@@ -77,6 +78,10 @@ def _run(
             "the process set is not registered; pass it to hvd.init() or hvd.add_process_set(), "
             "and do not use it after hvd.remove_process_set()"
         )
+    if xla.is_compiling():
+        known = name or f"{op}_{_label(tensors[0])}"
+        results = xla.run(op, tensors, known, process_set_id, attributes)
+        return results if isinstance(inputs[0], list) else results[0]
     function = getattr(ops, _snake_case(op))
     identity = _identity(op, tensors, name, ignore_name_scope)
     result = function(*inputs, process_set_id=process_set_id, **identity, **attributes)

@@ -6,6 +6,7 @@
 #include "numbers.h"
 #include "ops.h"
 #include "tensorflow_api.h"
+#include "xla.h"
 
 namespace hvd::tensorflow {
 namespace {
@@ -23,7 +24,13 @@ const std::string& problem() {
   return *kProblem;
 }
 
-__attribute__((constructor)) void on_load() { problem(); }
+const std::string& xla_problem() {
+  static const auto* const kProblem =
+      new std::string(problem().empty() ? register_xla_target() : problem());
+  return *kProblem;
+}
+
+__attribute__((constructor)) void on_load() { xla_problem(); }
 
 }  // namespace
 }  // namespace hvd::tensorflow
@@ -33,6 +40,11 @@ extern "C" {
 // Why this TensorFlow cannot be served; empty if it can.
 __attribute__((visibility("default"))) const char* hvd_tensorflow_problem() {
   return hvd::tensorflow::problem().c_str();
+}
+
+// Why functions that XLA compiles cannot be served; empty if they can.
+__attribute__((visibility("default"))) const char* hvd_tensorflow_xla_problem() {
+  return hvd::tensorflow::xla_problem().c_str();
 }
 
 // A new job begins.
