@@ -33,6 +33,16 @@ def reduce_op(op: int | None, average: bool | None) -> int:
     return Average if average else Sum
 
 
+def groups_of(num_groups: int, groups: T) -> T | int:
+    """The groups that a call asks for, whose number used to be an argument of its own."""
+    if not num_groups:
+        return groups
+    warnings.warn(
+        "the parameter num_groups is deprecated; pass groups=", DeprecationWarning, stacklevel=3
+    )
+    return num_groups if groups is None else groups
+
+
 def get_average_backwards_compatibility_fun(basics: Any) -> Callable[..., int]:
     return reduce_op
 

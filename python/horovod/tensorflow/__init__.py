@@ -19,6 +19,7 @@ from horovod.common.process_sets import (
     remove_process_set,
 )
 from horovod.common.util import check_extension
+from horovod.tensorflow import elastic
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.functions import (
     BroadcastGlobalVariablesHook,
@@ -41,6 +42,7 @@ from horovod.tensorflow.mpi_ops import (
     rank_op,
     size_op,
 )
+from horovod.tensorflow.optimizer import DistributedOptimizer
 from horovod.tensorflow.reductions import (
     allreduce,
     check_num_rank_power_of_2,
@@ -48,14 +50,20 @@ from horovod.tensorflow.reductions import (
     grouped_reducescatter,
     reducescatter,
 )
+from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization
+from horovod.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape
 
 __all__ = [  # noqa: PLE0604
     *_basics,
     "BroadcastGlobalVariablesHook",
     "Compression",
+    "DistributedGradientTape",
+    "DistributedOptimizer",
     "HorovodInternalError",
     "HostsUpdatedInterrupt",
+    "PartialDistributedGradientTape",
     "ProcessSet",
+    "SyncBatchNormalization",
     "__version__",
     "add_process_set",
     "allgather",
@@ -70,6 +78,7 @@ __all__ = [  # noqa: PLE0604
     "broadcast_variables",
     "check_extension",
     "check_num_rank_power_of_2",
+    "elastic",
     "global_process_set",
     "grouped_allgather",
     "grouped_allreduce",

@@ -191,6 +191,7 @@ bool Call::refuse(const Report& report) {
 
 void Call::fail(hvd_code code, const char* message) {
   Report report;
+  if (code == HVD_NOT_INITIALIZED) message = kNotInitialized;
   api.SetStatus(report, to_code(code, kernel_.request),
                 (std::string(kernel_.op.name) + ": " + message).c_str());
   refuse(report);

@@ -128,7 +128,7 @@ void compute_place(void* kernel, TF_OpKernelContext* context) {
     const std::string text = hvd_is_initialized() != 0
                                  ? std::string(place.op.name) + ": there is no process set " +
                                        std::to_string(place.process_set)
-                                 : "Horovod has not been initialized; call hvd.init() first";
+                                 : kNotInitialized;
     api.SetStatus(report, TF_FAILED_PRECONDITION, text.c_str());
   } else {
     TF_Tensor* output =

@@ -43,6 +43,9 @@ inline constexpr const char* kTensorName = "tensor_name";
 inline constexpr const char* kNumbered = "numbered";
 inline constexpr const char* kIgnoreScope = "ignore_name_scope";
 
+inline constexpr const char* kNotInitialized =
+    "Horovod has not been initialized; call hvd.init() first";
+
 inline bool reduces(hvd_collective collective) {
   return collective == HVD_ALLREDUCE || collective == HVD_REDUCESCATTER;
 }

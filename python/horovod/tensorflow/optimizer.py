@@ -1,0 +1,271 @@
+"""Optimizers whose gradients are those of all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from horovod.common.basics import Adasum, Average, size
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.util import groups_of
+from horovod.tensorflow.compression import Compression, Compressor
+from horovod.tensorflow.functions import _plain
+from horovod.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
+from horovod.tensorflow.gradients import Groups, check_reduction, reduce_gradients
+from horovod.tensorflow.reductions import allreduce
+
+_v1 = tf.compat.v1
+
+
+class _Wrapper(_v1.train.Optimizer):
+    """An optimizer of TensorFlow 1 around another, to which it leaves what it has no opinion on."""
+
+    def __init__(self, optimizer: Any, name: str | None, use_locking: bool) -> None:
+        super().__init__(use_locking, name or f"Distributed{type(optimizer).__name__}")
+        self._optimizer = optimizer
+        self._local_vars: dict[Any, Any] = {}
+
+    def register_local_var(self, var: Any) -> None:
+        """Keep the gradient of a variable to this rank."""
+        self._local_vars[_plain(var).ref()] = var
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        return self._optimizer.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        return self._optimizer.apply_gradients(*args, **kwargs)
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
+        return self._optimizer.get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
+        return self._optimizer.get_slot_names(*args, **kwargs)
+
+    def variables(self, *args: Any, **kwargs: Any) -> Any:
+        return self._optimizer.variables(*args, **kwargs)
+
+
+class _DistributedOptimizer(_Wrapper):
+    """Reduces gradients between computing and applying them."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        name: str | None,
+        use_locking: bool,
+        backward_passes_per_step: int,
+        average_aggregated_gradients: bool,
+        scale_local_gradients: bool,
+        how: dict[str, Any],
+    ) -> None:
+        super().__init__(optimizer, name, use_locking)
+        self._how = how
+        self._scale_local_gradients = scale_local_gradients
+        self._aggregation = LocalGradientAggregationHelper(
+            backward_passes_per_step,
+            self._reduce,
+            sparse_as_dense=how["sparse_as_dense"],
+            average_aggregated_gradients=average_aggregated_gradients,
+        )
+
+    def _reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        with tf.name_scope(f"{self._name}_Allreduce"):
+            return reduce_gradients(
+                gradients,
+                variables=variables,
+                local_variables=self._local_vars.values(),
+                scale_local_gradients=self._scale_local_gradients,
+                **self._how,
+            )
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        """The gradients of all ranks, with their variables."""
+        pairs = list(self._optimizer.compute_gradients(*args, **kwargs))
+        gradients = [gradient for gradient, _ in pairs]
+        variables = [variable for _, variable in pairs]
+        if self._aggregation.passes == 1:
+            reduced = self._reduce(gradients, variables)
+        else:
+            reduced = self._aggregation.compute_gradients(gradients, variables)
+        return list(zip(reduced, variables))
+
+    def apply_gradients(
+        self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: Any = None
+    ) -> Any:
+        """Apply what compute_gradients has returned; of several passes, only the last changes."""
+        pairs = list(grads_and_vars)
+
+        def skip() -> Any:
+            return None if global_step is None else global_step.assign_add(1)
+
+        return self._aggregation.apply_gradients(
+            lambda: self._optimizer.apply_gradients(pairs, global_step, name),
+            [gradient for gradient, _ in pairs],
+            skip,
+        )
+
+
+class _DistributedAdasumOptimizer(_Wrapper):
+    """Takes steps of its own and combines them by Adasum: what ranks agree on is kept once, what
+    is independent adds up."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        name: str | None,
+        use_locking: bool,
+        backward_passes_per_step: int,
+        compression: type[Compressor],
+        device_dense: str,
+        device_sparse: str,
+    ) -> None:
+        super().__init__(optimizer, name, use_locking)
+        if backward_passes_per_step <= 0:
+            raise ValueError(
+                f"backward_passes_per_step has to be above 0, not {backward_passes_per_step}"
+            )
+        self._passes = backward_passes_per_step
+        self._counter: Any = None
+        self._starts: dict[Any, Any] = {}
+        self._how = {
+            "compression": compression,
+            "device_dense": device_dense,
+            "device_sparse": device_sparse,
+            "op": Adasum,
+        }
+
+    def _combine(self, variables: Sequence[Any], starts: Sequence[Any]) -> Any:
+        """Variables become their starts and all ranks' changes since."""
+        with tf.name_scope(f"{self._name}_Allreduce"):
+            assigned = []
+            for variable, start in zip(variables, starts):
+                change = allreduce(variable.read_value() - start, **self._how)
+                assigned.append(variable.assign(start + change))
+        return tf.group(*assigned)
+
+    def apply_gradients(
+        self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: Any = None
+    ) -> Any:
+        """A step of the inner optimizer, whose change is then combined with the other ranks'."""
+        pairs = list(grads_and_vars)
+        variables = [variable for gradient, variable in pairs if gradient is not None]
+        if size() == 1:
+            return self._optimizer.apply_gradients(pairs, global_step, name)
+        if self._passes > 1:
+            return self._apply_some(pairs, variables, global_step, name)
+        starts = [tf.identity(variable.read_value()) for variable in variables]
+        with tf.control_dependencies(starts):
+            applied = self._optimizer.apply_gradients(pairs, global_step, name)
+        with tf.control_dependencies([] if applied is None else [applied]):
+            return self._combine(variables, starts)
+
+    def _apply_some(
+        self, pairs: list[tuple[Any, Any]], variables: list[Any], global_step: Any, name: Any
+    ) -> Any:
+        """Steps of this rank alone, until as many have been taken as are combined."""
+        if self._counter is None:
+            self._counter = _v1.Variable(0, trainable=False, use_resource=True, name="passes")
+            for variable in variables:
+                self._starts[variable.ref()] = _v1.Variable(
+                    tf.zeros_like(variable), trainable=False, use_resource=True, name="start"
+                )
+        starts = [self._starts[variable.ref()] for variable in variables]
+
+        def begin() -> Any:
+            return tf.group(*[s.assign(v.read_value()) for s, v in zip(starts, variables)])
+
+        def end() -> Any:
+            values = [tf.identity(start.read_value()) for start in starts]
+            with tf.control_dependencies([self._counter.assign(0)]):
+                return self._combine(variables, values)
+
+        passes = self._counter.read_value()
+        begun = tf.cond(tf.equal(passes, 0), begin, tf.no_op)
+        with tf.control_dependencies([] if begun is None else [begun]):
+            applied = self._optimizer.apply_gradients(pairs, global_step, name)
+        with tf.control_dependencies([] if applied is None else [applied]):
+            counted = self._counter.assign_add(1)
+            is_last = tf.equal(counted, self._passes)
+        return tf.cond(is_last, end, tf.no_op)
+
+
+def DistributedOptimizer(  # noqa: N802
+    optimizer: Any,
+    name: str | None = None,
+    use_locking: bool = False,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: type[Compressor] = Compression.none,
+    sparse_as_dense: bool = False,
+    backward_passes_per_step: int = 1,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    average_aggregated_gradients: bool = False,
+    num_groups: int = 0,
+    groups: Groups = None,
+    process_set: ProcessSet = global_process_set,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """An optimizer that applies the gradients of all ranks.
+
+    optimizer: of TensorFlow 1 (tf.compat.v1.train) or of Keras.
+    backward_passes_per_step: sum so many gradients on each rank before ranks meet.
+    op: Average, Sum, or for optimizers of TensorFlow 1 Adasum.
+    """
+    groups = groups_of(num_groups, groups)
+    check_reduction(op, gradient_predivide_factor, groups)
+    if op == Adasum and average_aggregated_gradients:
+        raise ValueError("average_aggregated_gradients has no meaning with op=hvd.Adasum")
+    how = {
+        "device_dense": device_dense,
+        "device_sparse": device_sparse,
+        "compression": compression,
+        "sparse_as_dense": sparse_as_dense,
+        "op": op,
+        "gradient_predivide_factor": gradient_predivide_factor,
+        "groups": groups,
+        "process_set": process_set,
+    }
+    if not isinstance(optimizer, _v1.train.Optimizer):
+        return _keras_optimizer(
+            optimizer,
+            name=name,
+            backward_passes_per_step=backward_passes_per_step,
+            average_aggregated_gradients=average_aggregated_gradients,
+            scale_local_gradients=scale_local_gradients,
+            **how,
+        )
+    if op == Adasum:
+        return _DistributedAdasumOptimizer(
+            optimizer,
+            name,
+            use_locking,
+            backward_passes_per_step,
+            compression,
+            device_dense,
+            device_sparse,
+        )
+    return _DistributedOptimizer(
+        optimizer,
+        name,
+        use_locking,
+        backward_passes_per_step,
+        average_aggregated_gradients,
+        scale_local_gradients,
+        how,
+    )
+
+
+def _keras_optimizer(optimizer: Any, **arguments: Any) -> Any:
+    if not hasattr(optimizer, "get_config"):
+        raise ValueError(
+            "optimizer has to be one of tf.compat.v1.train or of Keras, not "
+            f"{type(optimizer).__module__}.{type(optimizer).__name__}"
+        )
+    if arguments["op"] == Adasum:
+        raise ValueError("op=hvd.Adasum works with optimizers of tf.compat.v1.train only")
+    import horovod.tensorflow.keras as hvd_keras
+
+    return hvd_keras.DistributedOptimizer(optimizer, **arguments)
