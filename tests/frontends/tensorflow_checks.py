@@ -464,4 +464,5 @@ def check_training_goes_on_from_the_last_commit(frontend):
     assert train(state) == 6 and failures == [4]
     equal(w, [6.0 * hvd.size()])
     frontend.everybody("trained")
-    frontend.start()
+    hvd.shutdown()
+    frontend.start()  # with its process sets

@@ -11,7 +11,7 @@ import tensorflow as tf
 from horovod.common.basics import Average
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.util import split_list
-from horovod.tensorflow import mpi_ops
+from horovod.tensorflow import mpi_ops, xla
 from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.functions import _plain
 from horovod.tensorflow.reductions import Gradient, allreduce, grouped_allreduce
@@ -138,7 +138,7 @@ def _grouped(shared: list[int], groups: Groups, variables: Sequence[Any] | None)
     if not shared:
         return []
     if not groups:
-        together = tf.executing_eagerly() or mpi_ops.in_loop()
+        together = tf.executing_eagerly() or mpi_ops.in_loop() or xla.is_compiling()
         return [shared] if together else [[i] for i in shared]
     if isinstance(groups, int):
         return split_list(shared, min(groups, len(shared)))
