@@ -65,6 +65,12 @@ def allgather(tensor: Tensor, name: Optional[str], process_set: int) -> Tensor:
     return _core.wait(submit.allgather(tensor, name, process_set, wait=True))
 
 
+@_operator("all_rows")
+def all_rows(tensor: Tensor, rows: int, name: Optional[str], process_set: int) -> Tensor:
+    """An allgather of which it is known that it gives `rows` rows."""
+    return _core.wait(submit.allgather(tensor, name, process_set, wait=True))
+
+
 @_operator("own_rows")
 def own_rows(tensor: Tensor, rows: int, name: Optional[str], process_set: int) -> Tensor:
     """Of the average of `tensor`, the rows that this rank has given to an allgather."""
@@ -123,9 +129,10 @@ def _register() -> None:
     allreduce.register_fake(lambda tensor, *how: torch.empty_like(tensor))
     grouped_allreduce.register_fake(lambda tensors, *how: [torch.empty_like(t) for t in tensors])
     allgather.register_fake(lambda tensor, name, process_set: _unknown_rows(tensor))
-    own_rows.register_fake(
-        lambda tensor, rows, name, process_set: tensor.new_empty([rows, *tensor.shape[1:]])
-    )
+    for operator in (all_rows, own_rows):
+        operator.register_fake(
+            lambda tensor, rows, name, process_set: tensor.new_empty([rows, *tensor.shape[1:]])
+        )
     broadcast.register_fake(lambda tensor, *how: torch.empty_like(tensor))
     alltoall.register_fake(
         lambda tensor, splits, name, process_set: (
@@ -159,16 +166,21 @@ def _register() -> None:
         grad = allreduce(grad, _grad_name(name), _core.AVERAGE, 1.0, 1.0, process_set)
         return grad if _core.rank() == root else torch.zeros_like(grad), None, None, None
 
+    def keep_rows_and_how(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.rows, ctx.how = inputs[0].shape[0], inputs[1:]
+
     def of_reducescatter(ctx: Any, grad: Tensor) -> Any:
         name, op, pre, post, process_set = ctx.how
         factor = pre * post * (place_in(process_set)[1] if op == _core.SUM else 1)
-        return (allgather(grad * factor, _grad_name(name), process_set), *([None] * 5))
+        # PyTorch 2.6 accepts no gradient of which it cannot tell that it has the tensor's shape.
+        grads = all_rows(grad * factor, ctx.rows, _grad_name(name), process_set)
+        return (grads, *([None] * 5))
 
     allreduce.register_autograd(of_allreduce, setup_context=keep_how)
     grouped_allreduce.register_autograd(of_group, setup_context=keep_how)
     allgather.register_autograd(of_allgather, setup_context=keep_rows)
     broadcast.register_autograd(of_broadcast, setup_context=keep_how)
-    reducescatter.register_autograd(of_reducescatter, setup_context=keep_how)
+    reducescatter.register_autograd(of_reducescatter, setup_context=keep_rows_and_how)
 
 
 if AVAILABLE:
