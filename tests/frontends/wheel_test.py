@@ -43,7 +43,7 @@ def test_the_launcher_needs_nothing_but_the_system():
     assert set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic(pathlib.Path(path)))) <= SYSTEM
     command = [sys.executable, "-m", "horovod.runner.launch", "--version"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert horovod.__version__ in done.stdout
+    assert horovod.__version__ in done.stdout and not done.stderr
 
 
 def test_versions_agree():

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TextIO
 
 from horovod.common.exceptions import HorovodInternalError
-from horovod.runner import launch, mailbox
+from horovod.runner import mailbox
 
 __all__ = ["run"]
 
@@ -92,6 +92,9 @@ def run(
         "--output-filename": output_filename,
         "--network-interfaces": ",".join(network_interfaces) if network_interfaces else None,
     }
+    # Here, because Python warns of `-m horovod.runner.launch` when it is imported already.
+    from horovod.runner import launch
+
     command = [launch.horovodrun_path()]
     for flag, value in flags.items():
         if value is not None:
