@@ -49,10 +49,15 @@ def check_fifty_operations_run_in_any_order(frontend):
 
 
 def check_loops_and_branches_reduce_each_time(frontend):
+    names = [f"round.{i}" for i in range(10)]
+    random.Random(hvd.rank()).shuffle(names)
+
     @tf.function
     def loop(x, rounds):
         sums = tf.zeros_like(x)
         for i in tf.range(rounds):
+            for name in names:
+                hvd.allreduce(x, name=name)
             sums += hvd.allreduce(x * tf.cast(i, x.dtype), op=hvd.Sum)
             hvd.allreduce(x, op=hvd.Sum)  # nobody needs it, and all ranks run it
             if i % 2 == 1:

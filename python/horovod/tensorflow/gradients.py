@@ -11,7 +11,7 @@ import tensorflow as tf
 from horovod.common.basics import Average
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.util import split_list
-from horovod.tensorflow import mpi_ops, xla
+from horovod.tensorflow import xla
 from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.functions import _plain
 from horovod.tensorflow.reductions import Gradient, allreduce, grouped_allreduce
@@ -41,8 +41,9 @@ def reduce_gradients(
     variables: those that the gradients are of; only groups and local_variables need them.
     gradient_predivide_factor: f divides by f before the sum and by size / f after it.
     groups: how many operations to make of them, or lists of variables that go together. By
-        default each is an operation of a graph, which starts when its gradient is there. In loops
-        and without a graph they are all one: there they would run one after the other.
+        default each is an operation of a graph, which starts when its gradient is there. Without a
+        graph, and in functions that XLA compiles, they are all one: there they would run one after
+        the other.
     name: gradient i is known as <name>.<i>, wherever in a graph it is; without it, by its tensor.
     use_generic_names: they are known as grad_<i>.
     local_variables: their gradients stay as they are on this rank, but for the division by the
@@ -138,7 +139,7 @@ def _grouped(shared: list[int], groups: Groups, variables: Sequence[Any] | None)
     if not shared:
         return []
     if not groups:
-        together = tf.executing_eagerly() or mpi_ops.in_loop() or xla.is_compiling()
+        together = tf.executing_eagerly() or xla.is_compiling()
         return [shared] if together else [[i] for i in shared]
     if isinstance(groups, int):
         return split_list(shared, min(groups, len(shared)))

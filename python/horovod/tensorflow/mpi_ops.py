@@ -42,25 +42,15 @@ def _identity(
     }
 
 
-def in_loop(graph: Any = None) -> bool:
-    """Whether what is being traced is the body of a loop."""
-    graph = graph or tf.compat.v1.get_default_graph()
-    while graph is not None:
-        if type(graph).__name__ in ("WhileBodyFuncGraph", "WhileCondFuncGraph"):
-            return True
-        graph = getattr(graph, "outer_graph", None)
-    return False
-
-
 def _release(op: Any) -> None:
     """Let an operation of a tf.function run when its inputs are there.
 
     Stateful operations are otherwise run one after the other in the order of the program: nothing
     would overlap, and ranks whose programs differ in that order would wait for each other for
-    ever. In a loop the order has to stay: rounds may overlap, and names would be in use twice.
+    ever. A round of a loop still ends before the next begins, so that names are not in use twice.
     """
     manager = getattr(tf.compat.v1.get_default_graph(), "experimental_acd_manager", None)
-    if manager is not None and not in_loop():
+    if manager is not None:
         manager.run_independently(op)
 
 
