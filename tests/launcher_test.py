@@ -128,9 +128,11 @@ library.hvd_shutdown()
 """
 
 
-def test_ranks_find_each_other(launch):
+@pytest.mark.parametrize("tls", ["0", "1"], ids=["plain", "tls"])
+def test_ranks_find_each_other(launch, tls):
     tests = str(native.ROOT / "tests")
-    code, out, err = run(launch, "-np", "4", sys.executable, "-c", RANKS_MEET, tests)
+    command = [sys.executable, "-c", RANKS_MEET, tests]
+    code, out, err = run(launch, "-np", "4", *command, env={"HOROVOD_TLS": tls})
     assert code == 0, err
     assert sorted(out.splitlines()) == [f"[{rank}]<stdout>:met {rank} 4" for rank in range(4)]
 
@@ -163,6 +165,32 @@ def test_mpirun_gets_the_secret_as_a_variable_that_is_not_the_last(launch, tmp_p
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "_HOROVOD_LAST_VARIABLE": "of another job"}
     code, out, err = run(launch, "--mpi", "-np", "2", "true", env=env)
     assert (code, out) == (0, "_HOROVOD_LAST_VARIABLE 64 False\n"), err
+
+
+def programs(folder: pathlib.Path, **scripts: str) -> dict[str, str]:
+    """Programs of these names, first on the PATH."""
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_jsrun_gets_a_rank_file_that_is_gone_afterwards(launch, tmp_path):
+    env = programs(
+        tmp_path,
+        csm_allocation_query="echo 'compute_nodes:'; echo ' - c1'; echo ' - c2'",
+        csm_node_attributes_query="echo 'discovered_cores: 4'; echo 'discovered_gpus: 1'",
+        lscpu="echo 'Thread(s) per core: 2'",
+        jsrun='[ "$1" = --version ] && exit; echo "$2" "$3"; cat "$2"; exit 5',
+    )
+    env |= {"LSB_JOBID": "7", "CSM_ALLOCATION_ID": "5", "TMPDIR": str(tmp_path)}
+    code, out, err = run(launch, "train", env=env)
+    assert code == 5, err
+    path, command = out.splitlines()[0].split()
+    assert command == "train"
+    assert "rank: 1: { hostname: c2; cpu: {0-7} ; gpu: * ; mem: * }\n" in out
+    assert path.startswith(str(tmp_path))
+    assert not os.path.exists(path)
 
 
 def test_the_doctor_says_which_frameworks_are_served(launch, tmp_path):
@@ -291,7 +319,7 @@ def test_a_command_that_is_not_there_is_named(launch):
 
 
 def test_lines_carry_their_rank_and_stream_and_a_last_one_gets_its_newline(launch):
-    script = r"printf 'a\nb\rc'; printf 'x\ny' >&2"
+    script = r"cat; printf 'a\nb\rc'; printf 'x\ny' >&2"  # standard input is empty
     code, out, err = launch("-np", "1", *sh(script)).finish()
     assert code == 0
     assert out == "[0]<stdout>:a\n[0]<stdout>:b\r[0]<stdout>:c\n"
@@ -323,14 +351,38 @@ def test_files_hold_what_each_rank_has_written(launch, tmp_path):
             assert text == f"[{rank}]<{stream}>:{word} {rank}\n"
 
 
-def test_ranks_have_colours_on_a_terminal_only(launch):
+@pytest.mark.parametrize(
+    ("wish", "shown"),
+    [("", b"\x1b[36m[0]<stdout>:\x1b[0mout\r\n"), ("1", b"[0]<stdout>:out\r\n")],
+    ids=["colours", "NO_COLOR"],
+)
+def test_ranks_have_colours_on_a_terminal_only(launch, tmp_path, wish, shown):
     terminal, end = os.openpty()
-    job = launch("-np", "1", *sh("echo out; echo err >&2"), stdout=end)
+    command = ["-np", "1", "--output-filename", str(tmp_path), *sh("echo out; echo err >&2")]
+    job = launch(*command, stdout=end, env={"NO_COLOR": wish})
     os.close(end)
     assert job.process.wait(timeout=30) == 0
-    assert os.read(terminal, 100) == b"\x1b[36m[0]<stdout>:\x1b[0mout\r\n"
+    assert os.read(terminal, 100) == shown
     assert job.process.stderr.read() == b"[0]<stderr>:err\n"
+    assert (tmp_path / "rank.0" / "stdout").read_text() == "[0]<stdout>:out\n"
     os.close(terminal)
+
+
+def test_a_full_disk_under_the_files_is_said_and_the_job_goes_on(launch, tmp_path):
+    (tmp_path / "rank.0").mkdir()
+    (tmp_path / "rank.0" / "stdout").symlink_to("/dev/full")
+    code, out, err = run(launch, "-np", "1", "--output-filename", str(tmp_path), "echo", "hi")
+    assert (code, out) == (0, "[0]<stdout>:hi\n")
+    assert "--output-filename: rank 0: write: No space left on device" in err
+
+
+def test_what_a_rank_wrote_before_its_end_is_shown_after_it(launch):
+    size = (1 << 20) + (32 << 10)  # more than an agent passes on while nobody reads
+    job = launch("-np", "1", *sh(f"yes | head -c {size}"))
+    while len(job.pids()) != 3:  # the launcher and those who look after the rank that was
+        time.sleep(0.02)
+    code, out, _ = job.finish()
+    assert (code, out.count("[0]<stdout>:y\n")) == (0, size // 2)
 
 
 def test_much_output_is_complete_and_takes_little_memory(launch):
@@ -542,10 +594,12 @@ def test_a_second_interrupt_kills_at_once(launch):
     job.seconds_until_gone(limit=1)
 
 
-def test_children_that_a_rank_leaves_behind_end_with_the_job(launch):
+def test_children_that_a_rank_leaves_behind_end_with_the_job(launch, tmp_path):
     start = time.monotonic()
-    code, out, _ = run(launch, "-np", "1", *sh("setsid sleep 60 & echo done"))
-    assert (code, out) == (0, "[0]<stdout>:done\n")
+    child = "trap 'echo bye; exit' TERM; touch up; sleep 60 & wait"
+    script = f'setsid sh -c "{child}" & until [ -e up ]; do sleep 0.01; done'
+    code, out, _ = run(launch, "-np", "1", *sh(script), cwd=tmp_path)
+    assert (code, out) == (0, "[0]<stdout>:bye\n")
     assert time.monotonic() - start < 10
 
 
@@ -553,7 +607,8 @@ def test_a_suspended_launcher_keeps_its_job(launch):
     job = launch("-np", "1", *sh("echo up; sleep 1.5; echo done"))
     job.wait_for_line("up")
     job.process.send_signal(signal.SIGTSTP)
-    os.waitpid(job.process.pid, os.WUNTRACED)
+    _, status = os.waitpid(job.process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
     time.sleep(0.5)
     job.process.send_signal(signal.SIGCONT)
     code, out, _ = job.finish()
