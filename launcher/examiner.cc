@@ -20,8 +20,6 @@ using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// Below the silence after which the launcher gives a host up.
-constexpr std::chrono::seconds kPythonTimeout{5};
 constexpr milliseconds kLatencyTime{300};
 constexpr milliseconds kBandwidthTime{700};
 constexpr size_t kBlock = size_t{4} << 20;
@@ -40,8 +38,7 @@ for n in ("torch", "tensorflow", "keras", "mxnet", "jax"):
 )python";
 
 std::vector<std::string> frameworks() {
-  const auto found =
-      capture_output({"python3", "-c", kFindFrameworks}, Deadline::after(kPythonTimeout));
+  const auto found = ask_python(this_process(), kFindFrameworks);
   std::vector<std::string> lines;
   std::istringstream text(found.is_ok() ? *found : "");
   for (std::string line; std::getline(text, line);) lines.push_back(line);

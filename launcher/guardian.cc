@@ -1,6 +1,5 @@
 #include "launcher/guardian.h"
 
-#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -19,13 +18,6 @@ namespace {
 // SIGKILL works at once, except on a process that waits in the kernel.
 constexpr std::chrono::seconds kGuardianGivesUp{3};
 constexpr timespec kGuardianKillsAgain{.tv_sec = 0, .tv_nsec = 20'000'000};
-
-// Both ends of the connection to the launcher are to close when the inner process does.
-void leave_connection() {
-  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  ::dup2(nothing, STDIN_FILENO);
-  ::dup2(nothing, STDOUT_FILENO);
-}
 
 // Its status, as waitpid gives it.
 int wait_for_inner(pid_t inner, const sigset_t& signals) {
@@ -82,7 +74,6 @@ int run_guarded(FunctionRef<int()> work) {
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return ::getppid() == outer ? work() : 1;
   }
-  leave_connection();
   const int status = wait_for_inner(inner, signals);
   kill_the_rest(signals);
   return end_like(status);

@@ -13,9 +13,8 @@
 namespace hvd::launcher {
 
 // Runs `work` as the inner process and ends as it does: returns its exit code, in both processes,
-// or dies by its signal. The standard streams are then the inner one's alone, except for standard
-// error; signals that ask for an end are passed on to it, but for those that a terminal sends to
-// both. Before any thread is started.
+// or dies by its signal. Signals that ask for an end are passed on to it, but for those that a
+// terminal sends to both. Before any thread is started.
 int run_guarded(FunctionRef<int()> work);
 
 }  // namespace hvd::launcher

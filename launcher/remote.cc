@@ -71,9 +71,9 @@ std::string cause_of(const RemoteShell& shell, const std::string& host, int stat
 }
 
 std::string own_path() {
-  std::array<char, 4096> path{};
-  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
-  return length > 0 ? std::string(path.data(), static_cast<size_t>(length)) : "horovodrun";
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "horovodrun" : path.string();
 }
 
 }  // namespace

@@ -32,10 +32,7 @@ std::string block(std::string_view title, const std::vector<Box>& boxes) {
 std::string version() { return HVD_VERSION; }
 
 BuildFacts find_build_facts(const Surroundings& surroundings) {
-  auto answer = surroundings.output_of({"python3", "-c", kQuestion});
-  if (answer.status().code() == StatusCode::kNotFound) {
-    answer = surroundings.output_of({"python", "-c", kQuestion});
-  }
+  const auto answer = ask_python(surroundings, kQuestion);
   const std::string packages = answer.is_ok() ? *answer : "";
   const auto found = words(packages);
   const auto has = [&](std::string_view name) {

@@ -305,6 +305,7 @@ TEST_F(PlanTest, CheckBuildTicksWhatIsThere) {
             "Available Tensor Operations:\n"
             "    [ ] NCCL\n    [ ] DDL\n    [ ] CCL\n    [ ] MPI\n    [X] Gloo\n");
   programs_["python"] = "torch mxnet\n";
+  surroundings_.own_program = "/venv/bin/horovodrun";
   programs_["mpirun"] = "mpirun (Open MPI) 4.1.4";
   surroundings_.has_library = [](const std::string& name) { return name == "libnccl.so.2"; };
   EXPECT_EQ(action<PrintText>("--verbose -cb").text,
@@ -314,6 +315,9 @@ TEST_F(PlanTest, CheckBuildTicksWhatIsThere) {
             "Available Controllers:\n    [X] MPI\n    [X] Gloo\n\n"
             "Available Tensor Operations:\n"
             "    [X] NCCL\n    [ ] DDL\n    [ ] CCL\n    [X] MPI\n    [X] Gloo\n");
+  programs_["/venv/bin/python3"] = "tensorflow\n";
+  EXPECT_THAT(action<PrintText>("-cb").text, HasSubstr("[X] TensorFlow\n    [ ] PyTorch"))
+      << "the Python beside horovodrun comes first";
 }
 
 TEST_F(PlanTest, VersionAndHelpAreText) {

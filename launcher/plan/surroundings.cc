@@ -24,6 +24,7 @@ extern char** environ;
 namespace hvd::launcher {
 namespace {
 
+// Below the silence after which the launcher gives up a host that asks Python for the doctor.
 constexpr std::chrono::seconds kPatience{5};
 
 // A process in a group of its own, so that it can be ended with its children.
@@ -104,6 +105,17 @@ std::string Surroundings::variable(const std::string& name) const {
   return found == environment.end() ? "" : found->second;
 }
 
+Result<std::string> ask_python(const Surroundings& surroundings, const std::string& script) {
+  const auto beside = std::filesystem::path(surroundings.own_program).parent_path() / "python3";
+  Result<std::string> answer = not_found("");
+  for (const std::string& python :
+       {beside.string(), std::string("python3"), std::string("python")}) {
+    answer = surroundings.output_of({python, "-c", script});
+    if (answer.status().code() != StatusCode::kNotFound) break;
+  }
+  return answer;
+}
+
 Surroundings this_process() {
   Surroundings result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -114,6 +126,7 @@ Surroundings this_process() {
   }
   std::error_code error;
   result.directory = std::filesystem::current_path(error).string();
+  result.own_program = std::filesystem::read_symlink("/proc/self/exe", error).string();
   result.output_of = [](const std::vector<std::string>& command) {
     return capture_output(command, Deadline::after(kPatience));
   };

@@ -16,7 +16,8 @@ using Environment = std::map<std::string, std::string>;
 
 struct Surroundings {
   Environment environment;
-  std::string directory;  // the current one
+  std::string directory;    // the current one
+  std::string own_program;  // the path of this program
   // What a program writes to standard output; kNotFound when there is no such program.
   std::function<Result<std::string>(const std::vector<std::string>& command)> output_of;
   // Whether the dynamic linker finds this shared library.
@@ -25,6 +26,10 @@ struct Surroundings {
   // Empty when it is not set.
   std::string variable(const std::string& name) const;
 };
+
+// What Python makes of `script`: the Python that this program was installed with, which need not be
+// on the PATH, or else the one that is.
+Result<std::string> ask_python(const Surroundings& surroundings, const std::string& script);
 
 // This process's own. Programs get a few seconds to answer.
 Surroundings this_process();
