@@ -9,7 +9,7 @@ import suite
 if importlib.util.find_spec("tensorflow") is None:
     pytest.skip("TensorFlow is not installed", allow_module_level=True)
 
-MODULES = {2: ["gradient_checks"]}
+MODULES = {2: ["gradient_checks", "keras_checks"]}
 CASES = [
     pytest.param(size, check, id=f"{size}_ranks-{check}")
     for size, modules in MODULES.items()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Union
+from typing import Any
 
 import tensorflow as tf
 
+from horovod.common import groups as common
 from horovod.common.basics import Average
+from horovod.common.groups import Groups
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.common.util import split_list
 from horovod.tensorflow import xla
 from horovod.tensorflow.compression import Compression, Compressor
 from horovod.tensorflow.functions import _plain
 from horovod.tensorflow.reductions import Gradient, allreduce, grouped_allreduce
-
-Groups = Union[None, int, Sequence[Sequence[Any]]]
 
 
 def reduce_gradients(
@@ -94,21 +93,7 @@ def reduce_gradients(
 
 def check_reduction(op: int, gradient_predivide_factor: float, groups: Groups) -> None:
     """ValueError for what reduce_gradients cannot do."""
-    if gradient_predivide_factor != 1.0 and op != Average:
-        raise ValueError("gradient_predivide_factor needs op=hvd.Average")
-    if groups is None:
-        return
-    if isinstance(groups, bool) or not isinstance(groups, (int, list, tuple)):
-        raise ValueError("groups has to be a number, or a list of lists of variables")
-    if isinstance(groups, int):
-        if groups < 0:
-            raise ValueError(f"groups cannot be negative: {groups}")
-        return
-    if any(not isinstance(group, (list, tuple)) for group in groups):
-        raise ValueError("groups has to be a list of lists of variables")
-    keys = [_key(variable) for group in groups for variable in group]
-    if len(set(keys)) < len(keys):
-        raise ValueError("a variable is in groups twice; each may be in one group only")
+    common.check_reduction(op, gradient_predivide_factor, groups, _key)
 
 
 def _is_distributed(process_set: ProcessSet) -> bool:
@@ -141,8 +126,4 @@ def _grouped(shared: list[int], groups: Groups, variables: Sequence[Any] | None)
     if not groups:
         together = tf.executing_eagerly() or xla.is_compiling()
         return [shared] if together else [[i] for i in shared]
-    if isinstance(groups, int):
-        return split_list(shared, min(groups, len(shared)))
-    places = {_key(variables[i]): i for i in shared}  # type: ignore[index]
-    explicit = [[places.pop(key) for key in map(_key, group) if key in places] for group in groups]
-    return [*(group for group in explicit if group), *([i] for i in places.values())]
+    return common.grouped(shared, groups, variables, _key)

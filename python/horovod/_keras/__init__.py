@@ -1,0 +1,1 @@
+"""What horovod.keras and horovod.tensorflow.keras share. It imports no framework by itself."""

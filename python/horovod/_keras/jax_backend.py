@@ -1,0 +1,149 @@
+"""Gradients of Keras with JAX: the compiled step calls back into Python once, for all of them.
+
+Such a call waits for the other ranks, so that nothing overlaps with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import io_callback
+
+from horovod._keras.optimizer import Settings
+from horovod.common import arrays
+from horovod.common.basics import Min
+from horovod.common.groups import check_reduction, grouped
+
+__all__ = ["Accumulator", "Compression", "all_true", "array", "check", "reduce", "tensor"]
+
+tensor = array = np.asarray
+
+
+class NoneCompressor:
+    """Leaves arrays as they are."""
+
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        return tensor
+
+
+class _CastCompressor(NoneCompressor):
+    dtype: Any
+
+    @classmethod
+    def compress(cls, tensor: Any) -> tuple[Any, Any]:
+        if not jax.numpy.issubdtype(tensor.dtype, jax.numpy.floating):
+            return tensor, None
+        return tensor.astype(cls.dtype), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        return tensor if ctx is None else tensor.astype(ctx)
+
+
+class FP16Compressor(_CastCompressor):
+    """Floats travel as float16: three decimal digits, up to 65504."""
+
+    dtype = np.float16
+
+
+class BF16Compressor(_CastCompressor):
+    """Floats travel as bfloat16: two decimal digits, as far as float32 reaches."""
+
+    dtype = jax.numpy.bfloat16
+
+
+class Compression:
+    """The choices for the argument `compression`."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor
+    bf16 = BF16Compressor
+
+
+def check(settings: Settings) -> None:
+    check_reduction(settings.op, settings.gradient_predivide_factor, settings.groups, id)
+    if settings.backward_passes_per_step > 1:
+        raise ValueError(
+            "backward_passes_per_step cannot be used with JAX, whose compiled step knows the "
+            "variables of Keras only; pass gradient_accumulation_steps to the optimizer of Keras"
+        )
+
+
+def _is_distributed(settings: Settings) -> bool:
+    return bool(settings.process_set.included()) and settings.process_set.size() != 1
+
+
+def _on_host(function: Any, values: list[Any]) -> list[Any]:
+    """What a function of arrays of numpy gives, which has the shapes of the values."""
+    shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in values]
+    # In order: there may be two such calls in a step, and all ranks have to come to them alike.
+    return list(io_callback(function, shapes, *values, ordered=True))
+
+
+def reduce(
+    gradients: list[Any],
+    variables: list[Any],
+    settings: Settings,
+    name: str,
+    local_variables: list[Any],
+) -> list[Any]:
+    if not _is_distributed(settings):
+        return gradients
+    results = list(gradients)
+    local = {id(variable) for variable in local_variables}
+    shared = []
+    for i, gradient in enumerate(gradients):
+        if gradient is None:
+            continue
+        if id(variables[i]) not in local:
+            shared.append(i)
+        elif settings.scale_local_gradients:
+            results[i] = gradient / settings.process_set.size()
+    if not shared:
+        return results
+    packed = [settings.compression.compress(results[i]) for i in shared]
+    parts = [shared]
+    if settings.groups:
+        parts = grouped(shared, settings.groups, variables, id)
+    factor = settings.gradient_predivide_factor
+
+    def on_host(*values: Any) -> list[Any]:
+        by_place = dict(zip(shared, values))
+        for part in parts:
+            reduced = arrays.grouped_allreduce(
+                [by_place[i] for i in part],
+                f"{name}.{part[0]}",
+                settings.op,
+                1.0 / factor,
+                factor,
+                settings.process_set,
+            )
+            by_place.update(zip(part, reduced))
+        return [by_place[i] for i in shared]
+
+    reduced = _on_host(on_host, [value for value, _ in packed])
+    for i, (_, context), value in zip(shared, packed, reduced):
+        results[i] = settings.compression.decompress(value, context)
+    return results
+
+
+def all_true(flag: Any, settings: Settings, name: str) -> Any:
+    """Whether a condition holds on every rank."""
+    if not _is_distributed(settings):
+        return flag
+
+    def on_host(ones: Any) -> list[Any]:
+        return [arrays.allreduce(ones, name, Min, process_set=settings.process_set)]
+
+    return _on_host(on_host, [jax.numpy.asarray(flag).astype("int32")])[0].astype(bool)
+
+
+class Accumulator:
+    """There is none; see check()."""

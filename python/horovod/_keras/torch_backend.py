@@ -1,0 +1,117 @@
+"""Gradients of Keras with PyTorch. Nothing is compiled: all of them go when all are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import horovod.torch as hvd
+from horovod._keras.optimizer import Settings
+from horovod.common.groups import check_reduction, grouped
+from horovod.torch.compression import Compression
+
+__all__ = ["Accumulator", "Compression", "all_true", "array", "check", "reduce", "tensor"]
+
+
+def tensor(value: Any) -> torch.Tensor:
+    return torch.as_tensor(value)
+
+
+def array(value: torch.Tensor) -> Any:
+    return value.detach().cpu().numpy()
+
+
+def check(settings: Settings) -> None:
+    check_reduction(settings.op, settings.gradient_predivide_factor, settings.groups, id)
+
+
+def _is_distributed(settings: Settings) -> bool:
+    return bool(settings.process_set.included()) and settings.process_set.size() != 1
+
+
+def reduce(
+    gradients: list[Any],
+    variables: list[Any],
+    settings: Settings,
+    name: str,
+    local_variables: list[Any],
+) -> list[Any]:
+    if not _is_distributed(settings):
+        return gradients
+    results = list(gradients)
+    local = {id(variable) for variable in local_variables}
+    shared = []
+    for i, gradient in enumerate(gradients):
+        if gradient is None:
+            continue
+        if id(variables[i]) not in local:
+            shared.append(i)
+        elif settings.scale_local_gradients:
+            results[i] = gradient / settings.process_set.size()
+    parts = [shared]
+    if settings.groups:
+        parts = grouped(shared, settings.groups, variables, id)
+    factor = settings.gradient_predivide_factor
+    waiting = []
+    for part in (part for part in parts if part):
+        packed = [settings.compression.compress(results[i].contiguous()) for i in part]
+        handle = hvd.grouped_allreduce_async(
+            [tensor for tensor, _ in packed],
+            name=f"{name}.{part[0]}",
+            op=settings.op,
+            prescale_factor=1.0 / factor,
+            postscale_factor=factor,
+            process_set=settings.process_set,
+        )
+        waiting.append((part, packed, handle))
+    for part, packed, handle in waiting:
+        for i, (_, context), reduced in zip(part, packed, hvd.synchronize(handle)):
+            results[i] = settings.compression.decompress(reduced, context)
+    return results
+
+
+def all_true(flag: Any, settings: Settings, name: str) -> Any:
+    """Whether a condition holds on every rank."""
+    if not _is_distributed(settings):
+        return flag
+    ones = torch.as_tensor(flag).to(torch.int32)
+    return hvd.allreduce(ones, name=name, op=hvd.Min, process_set=settings.process_set).bool()
+
+
+class Accumulator:
+    """Adds up the gradients of some passes."""
+
+    def __init__(self, passes: int, average: bool, sparse_as_dense: bool) -> None:
+        self.passes, self.average = passes, average
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.done = 0
+        self.sums: list[torch.Tensor | None] = []
+
+    def add(
+        self,
+        gradients: list[Any],
+        variables: list[Any],
+        apply: Callable[[list[Any]], Any],
+        skip: Callable[[], Any],
+    ) -> None:
+        """Add gradients; with those of the last pass, `apply` the sums, else `skip`."""
+        if self.done == 0:
+            self.sums = [None if g is None else g.detach().clone() for g in gradients]
+        else:
+            for total, gradient in zip(self.sums, gradients):
+                if total is not None and gradient is not None:
+                    total.add_(gradient)
+        self.done += 1
+        if self.done < self.passes:
+            skip()
+            return
+        sums = self.sums
+        if self.average:
+            sums = [None if total is None else total / self.passes for total in sums]
+        self.forget()
+        apply(sums)

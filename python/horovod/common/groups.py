@@ -1,0 +1,49 @@
+"""Which gradients are reduced together."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Callable, Union
+
+from horovod.common.basics import Average
+from horovod.common.util import split_list
+
+Groups = Union[None, int, Sequence[Sequence[Any]]]
+
+
+def check_reduction(
+    op: int, gradient_predivide_factor: float, groups: Groups, key_of: Callable[[Any], Hashable]
+) -> None:
+    """ValueError for what cannot be done; `key_of` tells variables apart."""
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise ValueError("gradient_predivide_factor needs op=hvd.Average")
+    if groups is None:
+        return
+    if isinstance(groups, bool) or not isinstance(groups, (int, list, tuple)):
+        raise ValueError("groups has to be a number, or a list of lists of variables")
+    if isinstance(groups, int):
+        if groups < 0:
+            raise ValueError(f"groups cannot be negative: {groups}")
+        return
+    if any(not isinstance(group, (list, tuple)) for group in groups):
+        raise ValueError("groups has to be a list of lists of variables")
+    keys = [key_of(variable) for group in groups for variable in group]
+    if len(set(keys)) < len(keys):
+        raise ValueError("a variable is in groups twice; each may be in one group only")
+
+
+def grouped(
+    places: list[int],
+    groups: Groups,
+    variables: Sequence[Any] | None,
+    key_of: Callable[[Any], Hashable],
+) -> list[list[int]]:
+    """Places in the list of gradients as groups, which `groups` has to say."""
+    if isinstance(groups, int):
+        return split_list(places, min(groups, len(places)))
+    place_of = {key_of(variables[i]): i for i in places}  # type: ignore[index]
+    explicit = [
+        [place_of.pop(key) for key in map(key_of, group) if key in place_of]
+        for group in groups or ()
+    ]
+    return [*(group for group in explicit if group), *([i] for i in place_of.values())]

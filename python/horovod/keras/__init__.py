@@ -1,0 +1,211 @@
+"""Horovod for Keras: `import horovod.keras as hvd`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import keras as _keras
+except ImportError as error:
+    raise ImportError(
+        f"horovod.keras needs Keras, which cannot be imported ({error}); pip install keras"
+    ) from error
+
+from horovod import __version__
+from horovod._keras import functions as _functions
+from horovod._keras.functions import allgather, broadcast, reducescatter
+from horovod._keras.optimizer import Settings, backend_of, distribute
+from horovod.common.basics import (
+    Adasum,
+    Average,
+    Sum,
+    ccl_built,
+    cross_rank,
+    cross_size,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    init,
+    is_initialized,
+    local_rank,
+    local_size,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rank,
+    rocm_built,
+    shutdown,
+    size,
+    start_timeline,
+    stop_timeline,
+)
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.util import groups_of
+
+_backend = backend_of(_keras)
+Compression = _backend.Compression
+
+from horovod.keras import callbacks, elastic  # noqa: E402
+
+__all__ = [
+    "Adasum",
+    "Average",
+    "Compression",
+    "DistributedOptimizer",
+    "PartialDistributedOptimizer",
+    "Sum",
+    "__version__",
+    "allgather",
+    "allreduce",
+    "broadcast",
+    "broadcast_global_variables",
+    "callbacks",
+    "ccl_built",
+    "cross_rank",
+    "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "elastic",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "init",
+    "is_initialized",
+    "load_model",
+    "local_rank",
+    "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "rank",
+    "reducescatter",
+    "rocm_built",
+    "shutdown",
+    "size",
+    "start_timeline",
+    "stop_timeline",
+]
+
+
+def DistributedOptimizer(  # noqa: N802
+    optimizer: Any,
+    name: str | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Any = Compression.none,
+    sparse_as_dense: bool = False,
+    gradient_predivide_factor: float = 1.0,
+    op: int = Average,
+    num_groups: int = 0,
+    groups: Any = None,
+) -> Any:
+    """An optimizer like this one that averages the gradients of all ranks before it applies them.
+
+    It is made anew from the configuration of the optimizer, and is of a subclass of its class that
+    has the same name.
+
+    name: what the gradients are called in timelines and messages.
+    compression: hvd.Compression.fp16 or bf16, for fewer bytes on the way.
+    sparse_as_dense: turn sparse gradients into dense ones.
+    gradient_predivide_factor: f divides by f before the sum and by size / f after it.
+    op: hvd.Average or hvd.Sum.
+    groups: how many groups to reduce gradients in, or the groups as lists of variables.
+    """
+    return PartialDistributedOptimizer(
+        optimizer,
+        name,
+        device_dense,
+        device_sparse,
+        compression,
+        sparse_as_dense,
+        gradient_predivide_factor,
+        op,
+        groups=groups_of(num_groups, groups),
+    )
+
+
+def PartialDistributedOptimizer(  # noqa: N802
+    optimizer: Any,
+    name: str | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Any = Compression.none,
+    sparse_as_dense: bool = False,
+    gradient_predivide_factor: float = 1.0,
+    op: int = Average,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
+    groups: Any = None,
+    process_set: ProcessSet = global_process_set,
+    local_layers: Any = None,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """The same, but for layers that each rank has of its own.
+
+    backward_passes_per_step: n batches come together before gradients are reduced and applied.
+    average_aggregated_gradients: divide what has come together by their number.
+    process_set: the ranks that train together.
+    local_layers: layers whose gradients are not reduced.
+    scale_local_gradients: divide those by the number of ranks, like the others.
+    """
+    if local_layers is not None and not isinstance(local_layers, (list, tuple, set)):
+        local_layers = [local_layers]
+    settings = Settings(
+        compression=compression,
+        name=name,
+        device_dense=device_dense,
+        device_sparse=device_sparse,
+        sparse_as_dense=sparse_as_dense,
+        gradient_predivide_factor=gradient_predivide_factor,
+        op=op,
+        backward_passes_per_step=backward_passes_per_step,
+        average_aggregated_gradients=average_aggregated_gradients,
+        groups=groups,
+        process_set=process_set,
+        scale_local_gradients=scale_local_gradients,
+        local_layers=tuple(local_layers or ()),
+    )
+    return distribute(_keras, optimizer, settings)
+
+
+def broadcast_global_variables(root_rank: int) -> None:
+    """Overwrite all variables of the graph of TensorFlow 1 with those of the root."""
+    from horovod.tensorflow.keras import broadcast_global_variables as broadcast_all
+
+    broadcast_all(root_rank)
+
+
+def allreduce(
+    value: Any,
+    name: str | None = None,
+    average: bool | None = True,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    op: int | None = None,
+    compression: Any = Compression.none,
+) -> Any:
+    """The average of all ranks' values, or what `op` says, which counts more than `average`."""
+    if op is None:
+        op = Average if average in (None, True) else Sum
+    factors = prescale_factor, postscale_factor
+    return _functions.allreduce(_backend, value, name, op, *factors, compression)
+
+
+def load_model(
+    filepath: Any,
+    custom_optimizers: Any = None,
+    custom_objects: dict[str, Any] | None = None,
+    compression: Any = Compression.none,
+    legacy_opts: bool = False,
+) -> Any:
+    """A model that was saved with its optimizer, which is then a distributed one.
+
+    custom_optimizers: classes of optimizers that Keras does not know.
+    custom_objects: what else Keras does not know, by name.
+    legacy_opts: makes no difference any more; optimizers are of the class they were saved with.
+    """
+    settings = Settings(compression=compression)
+    return _functions.load_model(_keras, filepath, custom_optimizers, custom_objects, settings)

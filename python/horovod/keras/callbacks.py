@@ -1,0 +1,57 @@
+"""Callbacks for model.fit; horovod._keras.callbacks says what each does."""
+
+from __future__ import annotations
+
+import keras
+
+from horovod._keras import callbacks as _callbacks
+
+__all__ = [
+    "BestModelCheckpoint",
+    "BroadcastGlobalVariablesCallback",
+    "LearningRateScheduleCallback",
+    "LearningRateWarmupCallback",
+    "MetricAverageCallback",
+]
+
+_Callback = keras.callbacks.Callback
+
+
+class BroadcastGlobalVariablesCallback(_callbacks.BroadcastGlobalVariables, _Callback):
+    __doc__ = _callbacks.BroadcastGlobalVariables.__doc__
+
+    def __init__(self, root_rank: int, device: str = "") -> None:
+        super().__init__(root_rank, device)
+
+
+class MetricAverageCallback(_callbacks.MetricAverage, _Callback):
+    __doc__ = _callbacks.MetricAverage.__doc__
+
+
+class LearningRateScheduleCallback(_callbacks.LearningRateSchedule, _Callback):
+    __doc__ = _callbacks.LearningRateSchedule.__doc__
+
+
+class LearningRateWarmupCallback(_callbacks.LearningRateWarmup, _Callback):
+    __doc__ = _callbacks.LearningRateWarmup.__doc__
+
+
+class BestModelCheckpoint(_callbacks.BestModel, keras.callbacks.ModelCheckpoint):
+    """Saves the best model so far, where the attribute filepath says."""
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        verbose: int = 0,
+        mode: str = "auto",
+        save_freq: str | int = "epoch",
+    ) -> None:
+        super().__init__(
+            filepath=_callbacks.placeholder(save_weights_only=False),
+            monitor=monitor,
+            verbose=verbose,
+            save_best_only=True,
+            mode=mode,
+            save_freq=save_freq,
+        )
+        self.filepath = None

@@ -1,0 +1,178 @@
+"""Horovod for the Keras of TensorFlow: `import horovod.tensorflow.keras as hvd`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from horovod import __version__
+from horovod._keras import functions as _functions
+from horovod._keras import tensorflow_backend as _backend
+from horovod._keras.functions import allgather, broadcast, reducescatter
+from horovod._keras.optimizer import Settings, distribute
+from horovod.common.basics import (
+    Average,
+    Sum,
+    ccl_built,
+    cross_rank,
+    cross_size,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    init,
+    is_initialized,
+    local_rank,
+    local_size,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rank,
+    rocm_built,
+    shutdown,
+    size,
+    start_timeline,
+    stop_timeline,
+)
+from horovod.common.process_sets import (
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+from horovod.common.util import groups_of, reduce_op
+from horovod.tensorflow import functions as _tensorflow
+from horovod.tensorflow.compression import Compression
+from horovod.tensorflow.keras import callbacks, elastic
+
+_keras = tf.keras
+
+__all__ = [
+    "Average",
+    "Compression",
+    "DistributedOptimizer",
+    "ProcessSet",
+    "Sum",
+    "__version__",
+    "add_process_set",
+    "allgather",
+    "allreduce",
+    "broadcast",
+    "broadcast_global_variables",
+    "callbacks",
+    "ccl_built",
+    "cross_rank",
+    "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "elastic",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "init",
+    "is_initialized",
+    "load_model",
+    "local_rank",
+    "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "rank",
+    "reducescatter",
+    "remove_process_set",
+    "rocm_built",
+    "shutdown",
+    "size",
+    "start_timeline",
+    "stop_timeline",
+]
+
+
+def DistributedOptimizer(  # noqa: N802
+    optimizer: Any,
+    name: str | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Any = Compression.none,
+    sparse_as_dense: bool = False,
+    gradient_predivide_factor: float = 1.0,
+    op: int = Average,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
+    num_groups: int = 0,
+    groups: Any = None,
+    process_set: ProcessSet = global_process_set,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """An optimizer like this one that averages the gradients of all ranks before it applies them.
+
+    It is made anew from the configuration of the optimizer, and is of a subclass of its class that
+    has the same name. `register_local_var(variable)` excludes a variable.
+
+    name: what the gradients are called in timelines and messages.
+    compression: hvd.Compression.fp16 or bf16, for fewer bytes on the way.
+    sparse_as_dense: turn sparse gradients into dense ones.
+    gradient_predivide_factor: f divides by f before the sum and by size / f after it.
+    op: hvd.Average or hvd.Sum.
+    backward_passes_per_step: n batches come together before gradients are reduced and applied.
+    average_aggregated_gradients: divide what has come together by their number.
+    groups: how many groups to reduce gradients in, or the groups as lists of variables.
+    process_set: the ranks that train together.
+    scale_local_gradients: divide gradients of excluded variables by the number of ranks.
+    """
+    settings = Settings(
+        compression=compression,
+        name=name,
+        device_dense=device_dense,
+        device_sparse=device_sparse,
+        sparse_as_dense=sparse_as_dense,
+        gradient_predivide_factor=gradient_predivide_factor,
+        op=op,
+        backward_passes_per_step=backward_passes_per_step,
+        average_aggregated_gradients=average_aggregated_gradients,
+        groups=groups_of(num_groups, groups),
+        process_set=process_set,
+        scale_local_gradients=scale_local_gradients,
+    )
+    return distribute(_keras, optimizer, settings)
+
+
+def broadcast_global_variables(root_rank: int) -> None:
+    """Overwrite all variables of the graph of TensorFlow 1 with those of the root."""
+    operation = _tensorflow.broadcast_global_variables(root_rank)
+    tf.compat.v1.keras.backend.get_session().run(operation)
+
+
+def allreduce(
+    value: Any,
+    name: str | None = None,
+    average: bool | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    op: int | None = None,
+    compression: Any = Compression.none,
+) -> Any:
+    """The average of all ranks' values, or what `op` says."""
+    factors = prescale_factor, postscale_factor
+    op = reduce_op(op, average)
+    return _functions.allreduce(_backend, value, name, op, *factors, compression)
+
+
+def load_model(
+    filepath: Any,
+    custom_optimizers: Any = None,
+    custom_objects: dict[str, Any] | None = None,
+    compression: Any = Compression.none,
+    legacy_opts: bool = False,
+) -> Any:
+    """A model that was saved with its optimizer, which is then a distributed one.
+
+    custom_optimizers: classes of optimizers that Keras does not know.
+    custom_objects: what else Keras does not know, by name.
+    legacy_opts: makes no difference any more; optimizers are of the class they were saved with.
+    """
+    settings = Settings(compression=compression)
+    return _functions.load_model(_keras, filepath, custom_optimizers, custom_objects, settings)
