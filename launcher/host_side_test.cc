@@ -7,11 +7,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/store_place.h"
 #include "testing/assertions.h"
 
 namespace hvd::launcher {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -44,6 +47,34 @@ TEST(HostSide, OfTheInterfacesOfAJobAHostUsesThoseThatItHas) {
   EXPECT_THAT(none.status().message(),
               HasSubstr("none of the network interfaces no-such-0, no-such-1 exists here"));
   EXPECT_THAT(none.status().message(), HasSubstr("there are: lo"));
+}
+
+TEST(HostSide, TheStoreOfAnotherJobIsNotTakenForOurs) {
+  const Secret secret = Secret::generate();
+  const auto ours = start_store(secret, /*one_host=*/true, {}, /*tls=*/false);
+  const auto other = start_store(Secret::generate(), /*one_host=*/true, {}, /*tls=*/false);
+  ASSERT_OK(ours);
+  ASSERT_OK(other);
+  StartRanks job;
+  job.secret = SecretText(secret.to_base64());
+  job.store = other->addresses;
+  EXPECT_CODE(StatusCode::kUnavailable, find_store(job));
+  job.store.push_back(ours->addresses.front());
+  const auto found = find_store(job);
+  ASSERT_OK(found);
+  EXPECT_EQ(found->to_string(), ours->addresses.front());
+}
+
+TEST(HostSide, TheStoreListensOnTheInterfacesOfTheJobAlone) {
+  const auto store =
+      start_store(Secret::generate(), /*one_host=*/false, {"lo", "no-such-0"}, false);
+  ASSERT_OK(store);
+  EXPECT_FALSE(store->addresses.empty());
+  for (const Endpoint& each : store->server->endpoints()) {
+    EXPECT_THAT(each.host(), AnyOf("127.0.0.1", "::1"));
+    EXPECT_THAT(store->addresses, Contains(each.to_string()));
+  }
+  EXPECT_CODE(StatusCode::kNotFound, start_store(Secret::generate(), false, {"no-such-0"}, false));
 }
 
 TEST(HostSide, SaysWhyACommandDoesNotRun) {

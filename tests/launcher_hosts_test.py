@@ -224,10 +224,14 @@ def test_a_host_that_takes_the_connection_and_never_speaks_is_given_up(cluster):
     cluster.wait_for_port(1, 2244)
     hosts = ("-np", "1", "-H", cluster.hosts(0, 1))
     code, out, err = cluster.run("--start-timeout", "1", *hosts, "true", port=2244)
-    silent.kill()
     assert (code, out) == (1, "")
     assert f"host {cluster.net.address(1)}: no answer in time" in err
-    cluster.expect_nobody(seconds=2)
+    # And ssh does not wait for it when nobody waits for ssh.
+    job = cluster.launch(*hosts, "true", port=2244)
+    wait_until(lambda: len(cluster.processes(0)) == 2, "ssh")
+    job.kill()
+    wait_until(lambda: not cluster.processes(0), "the end of ssh", 2)
+    silent.kill()
 
 
 def test_an_unknown_host_key_is_not_trusted(cluster):

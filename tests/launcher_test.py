@@ -300,13 +300,16 @@ def test_a_host_with_another_version_is_told_and_nothing_starts(launch, tmp_path
     _, version, _ = run(launch, "--version")
     (tmp_path / "other.py").write_text(OTHER_VERSION)
     other = f"exec {sys.executable} {tmp_path}/other.py {HOROVODRUN} {version.strip()}"
-    job = launch("-np", "3", "echo", "started", env=kubernetes(tmp_path, other))
+    env = kubernetes(tmp_path, other)
+    job = launch("-np", "3", "echo", "started", env=env)
     code, out, err = job.finish()
     assert (code, out) == (1, "")
     for host in ("w-0.invalid", "w-1.invalid"):
         assert f"host {host}: it has version 0.0.1 of horovodrun, this one is {version}"[:-1] in err
     assert "nothing was started" in err
     job.seconds_until_gone(limit=2)
+    code, out, _ = run(launch, "--doctor", env=env)
+    assert (code, out.count("[!!] it has version 0.0.1 of horovodrun")) == (1, 2)
 
 
 def test_a_command_that_is_not_there_is_named(launch):
