@@ -269,6 +269,27 @@ def pytorch_steps(report: Report, rounds: int, python: str | None) -> None:
         report.keep("pytorch", scenario=scenario, figures=line, met=met)
 
 
+def tensorflow_steps(report: Report, rounds: int, python: str | None) -> None:
+    report.title("Training steps with TensorFlow, us")
+    if python is None or not usable(python, "horovod.tensorflow"):
+        report.say("skipped: there is no Python with TensorFlow and the wheel; see --python")
+        return
+    program = str(ROOT / "benchmarks" / "tensorflow_steps.py")
+    for line in json_lines([python, program, "2", str(rounds)]):
+        scenario, _ = line.pop("scenario"), line.pop("ranks")
+        best = {name: min(figures) for name, figures in line.items()}
+        if "alone" in best:
+            cost = 100 * (best["ours"] / best["alone"] - 1)
+            facts, met = f"distribution costs {cost:.1f} % (target <= 5)", cost <= 5
+        else:
+            facts, met = "each, target <= 50", best["ours"] <= 50
+        shown = ", ".join(
+            f"{name} {statistics.median(line[name]):.4g} (best {best[name]:.4g})" for name in best
+        )
+        report.say(f"{scenario}: {shown}; {facts}  {verdict(met)}")
+        report.keep("tensorflow", scenario=scenario, figures=line, met=met)
+
+
 # ---- Several hosts -------------------------------------------------------------------------------
 
 
@@ -420,6 +441,7 @@ def main() -> int:
     one_host(report, given.build, 3, 1 if given.quick else 3, python)
     training_steps(report, given.build, 3, 1 if given.quick else 3, python)
     pytorch_steps(report, 3 if given.quick else 7, python)
+    tensorflow_steps(report, 3 if given.quick else 7, python)
     network(report, given.build, 3 if given.quick else 7)
     startup(report, given.build, 3 if given.quick else 7)
     launcher(report, given.build, 3 if given.quick else 7)
