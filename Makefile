@@ -3,6 +3,7 @@
 # make check    formatting, lint, C++ unit tests: before each commit
 # make test     everything, ending in one line that counts the tests
 # make bench    the benchmarks beside their peers, in a release build (BENCH_QUICK=1: fewer rounds)
+# make matrix   the wheel with several versions of Python and PyTorch (MATRIX="torch-2.2 …": these)
 # make fuzz     long fuzzing of every decoder (FUZZ_SECONDS each)
 # make format   rewrites the sources as the formatters want them
 # make docs     writes docs/settings.md and the flags of docs/horovodrun.md from the tables in code
@@ -22,7 +23,7 @@ FRONTEND_PYTHON ?= .venv-torch/bin/python
 
 CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
 
-.PHONY: setup check test bench fuzz format docs wheel demo
+.PHONY: setup check test bench matrix fuzz format docs wheel demo
 .PHONY: format-check lint tidy unit python frontend-env frontends asan tsan fuzz-short
 
 setup:
@@ -40,6 +41,9 @@ bench: setup build-release
 	-@$(MAKE) --no-print-directory frontend-env
 	@$(PYTHON) scripts/run_benchmarks.py build/release --python $(FRONTEND_PYTHON) \
 		$(if $(BENCH_QUICK),--quick)
+
+matrix: wheel
+	@$(PYTHON) scripts/run_matrix.py build/dist/*.whl build/matrix $(MATRIX)
 
 fuzz: setup build-fuzz
 	$(PYTHON) scripts/run_fuzzers.py build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
@@ -65,6 +69,7 @@ demo: frontend-env
 # The build folder stays, so that a second wheel takes seconds.
 wheel: setup
 	@rm -rf build/dist && mkdir -p build
+	@echo "building the wheel: minutes the first time, then seconds"
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip wheel --quiet --no-build-isolation \
 		--no-deps --wheel-dir build/dist . > build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
 	@ls build/dist/*.whl

@@ -1,13 +1,15 @@
 #!/bin/bash
-# make_venv.sh FOLDER REQUIREMENTS: a Python environment, made anew when its requirements change.
+# make_venv.sh FOLDER REQUIREMENTS [PYTHON]: a Python environment, made anew when its requirements
+# change.
 set -euo pipefail
 folder=$1
 wanted=$2
+python=${3:-python3}
 
 # The copy inside says which requirements this environment was made from.
 if ! cmp -s "$wanted" "$folder/requirements.txt"; then
-  echo "making $folder"
-  python3 -m venv --clear "$folder"
+  echo "making $folder from $wanted (frameworks are gigabytes: minutes)"
+  "$python" -m venv --clear "$folder"
   "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted"
   cp "$wanted" "$folder/requirements.txt"
 fi

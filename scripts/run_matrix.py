@@ -1,0 +1,149 @@
+"""Runs the tests of front ends against one wheel in several environments, and prints a table.
+
+run_matrix.py WHEEL FOLDER [NAME...]
+
+Each row has an environment of its own in FOLDER/NAME, made once and used again until what it asks
+for changes; with names only those rows run. A Python that this machine has not makes its rows say
+so. The table is Markdown, for the page of the framework in docs/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import datetime
+import glob
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+
+import junit
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FRONTENDS = "tests/frontends"
+TOOLS = ["pytest", "pytest-timeout", "cloudpickle"]
+ROW_SECONDS = 1800
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One environment and what is run in it: `tests` are arguments of pytest."""
+
+    name: str
+    python: str
+    framework: str  # the distribution whose version the table shows
+    requirements: list[str]
+    tests: list[str]
+
+
+# On two ranks: more of them test the engine, which is the same everywhere.
+TORCH_TESTS = [
+    *(f"{FRONTENDS}/{name}_test.py" for name in ("torch", "examples", "wheel")),
+    "-k=not 3_ranks and not 4_ranks",
+]
+
+# Old with old and new with new, so that three environments of 5 GB cover both ranges.
+ROWS = [
+    Row("torch-2.2", "3.9", "torch", ["torch==2.2.*", "numpy<2"], TORCH_TESTS),
+    Row("torch-2.6", "3.11", "torch", ["torch==2.6.*", "numpy"], TORCH_TESTS),
+    Row("torch-newest", "3.12", "torch", ["torch", "numpy"], TORCH_TESTS),
+]
+
+
+def find_python(version: str) -> str | None:
+    """An interpreter of that version: on the path, or one that pyenv has installed."""
+    pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    candidates = [
+        shutil.which(f"python{version}"),
+        *sorted(glob.glob(f"{pyenv}/versions/{version}.*/bin/python{version}")),
+    ]
+    for path in filter(None, candidates):
+        # A shim may stand for an interpreter that is not there.
+        tried = subprocess.run([path, "-c", "import venv"], capture_output=True, check=False)
+        if tried.returncode == 0:
+            return path
+    return None
+
+
+def prepare(row: Row, python: str, wheel: str, folder: pathlib.Path) -> str:
+    """The interpreter of the row's environment, with the wheel in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    requirements = folder / f"{row.name}.txt"
+    requirements.write_text("\n".join([*row.requirements, *TOOLS, ""]))
+    home = folder / row.name
+    subprocess.run(
+        [str(ROOT / "scripts" / "make_venv.sh"), str(home), str(requirements), python], check=True
+    )
+    own = str(home / "bin" / "python")
+    pip = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
+    return own
+
+
+def version_of(python: str, distribution: str) -> str:
+    code = f"from importlib.metadata import version; print(version({distribution!r}))"
+    done = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def run(row: Row, python: str, folder: pathlib.Path) -> list[junit.Case]:
+    results = folder / f"{row.name}.xml"
+    results.unlink(missing_ok=True)
+    command = [python, "-m", "pytest", "-q", f"--junitxml={results}", *row.tests]
+    try:
+        code = subprocess.run(command, cwd=ROOT, check=False, timeout=ROW_SECONDS).returncode
+        problem = f"pytest ended with {code}" if code else ""
+    except subprocess.TimeoutExpired:
+        problem = f"it took longer than {ROW_SECONDS} s"
+    cases = junit.read(results) if results.exists() else []
+    if problem and not any(case.outcome == "failed" for case in cases):
+        cases.append(junit.Case(row.name, "failed", problem))
+    return cases
+
+
+def line(row: Row, wheel: str, folder: pathlib.Path) -> tuple[str, bool]:
+    """The row's line of the table, and whether all is well."""
+    python = find_python(row.python)
+    if python is None:
+        wanted = " ".join(row.requirements)
+        return f"| {row.python} | {wanted} | not run: there is no Python {row.python} here |", True
+    print(f"== {row.name} with Python {row.python}", flush=True)
+    try:
+        own = prepare(row, python, wheel, folder)
+    except subprocess.CalledProcessError as error:
+        return f"| {row.python} | {row.name} | not run: {error} |", False
+    cases = run(row, own, folder)
+    counts = collections.Counter(case.outcome for case in cases)
+    text = ", ".join(f"{counts[k]} {k}" for k in ("passed", "failed", "skipped") if counts[k])
+    # "rank 0: the reason": each rank of a job says it.
+    first_lines = [case.reason.splitlines()[0] for case in cases if case.outcome == "skipped"]
+    reasons = dict.fromkeys(text.removeprefix("rank 0: ") for text in first_lines)
+    if reasons:
+        text += f" ({'; '.join(reasons)})"
+    version = version_of(own, row.framework)
+    return f"| {row.python} | {row.framework} {version} | {text} |", not counts["failed"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("wheel")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    unknown = set(given.names) - {row.name for row in ROWS}
+    if unknown:
+        parser.error(f"there is no row {', '.join(sorted(unknown))}: {[r.name for r in ROWS]}")
+    rows = [row for row in ROWS if not given.names or row.name in given.names]
+    lines = [line(row, given.wheel, given.folder.resolve()) for row in rows]
+    print(f"\n{datetime.date.today():%d %B %Y}, {platform.system()} {platform.machine()}:\n")
+    print("| Python | framework | tests |\n|---|---|---|")
+    print("\n".join(text for text, _ in lines))
+    return 0 if all(well for _, well in lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
