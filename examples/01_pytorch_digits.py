@@ -71,8 +71,9 @@ def main() -> int:
     accuracy = float(hvd.allreduce(right, op=hvd.Sum, name="right")) / int(is_test.sum())
     if hvd.rank() == 0:
         rate = options.epochs * len(training) / seconds
+        who = "1 rank recognises" if hvd.size() == 1 else f"{hvd.size()} ranks recognise"
         print(
-            f"{hvd.size()} ranks recognise {100 * accuracy:.1f} % of digits they have not seen; "
+            f"{who} {100 * accuracy:.1f} % of digits not seen before; "
             f"{seconds:.1f} s, {rate:.0f} images/s"
         )
     if options.save:

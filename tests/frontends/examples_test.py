@@ -47,7 +47,7 @@ def test_two_ranks_end_with_the_weights_of_one_process(tmp_path):
         text=True,
         check=True,
     )
-    assert "1 ranks recognise 9" in alone.stdout
+    assert "1 rank recognises 9" in alone.stdout
     outputs = suite.run_ranks([script, "--save", str(tmp_path / "together")], 2)
     assert "2 ranks recognise 9" in outputs[0] and "recognise" not in outputs[1]
     first, second = weights(tmp_path / "together.0"), weights(tmp_path / "together.1")
