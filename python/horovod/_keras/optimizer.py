@@ -159,6 +159,16 @@ class DistributedKeras3(Distributed):
             grads, variables, lambda reduced: plain(reduced, trainable_variables)
         )
 
+    def stateless_apply(
+        self, optimizer_variables: Any, grads: Sequence[Any], trainable_variables: Any
+    ) -> Any:
+        # It calls apply() in the end, but for a LossScaleOptimizer, which has to see what is
+        # reduced.
+        if hasattr(self, "inner_optimizer"):
+            grads = self._hvd_reduce(grads, self._trainable_variables)  # type: ignore[attr-defined]
+        plain = super().stateless_apply  # type: ignore[misc]
+        return plain(optimizer_variables, grads, trainable_variables)
+
 
 class DistributedKeras2(Distributed):
     """Keras 2 has a method for it, which an optimizer that scales the loss calls at the right time.

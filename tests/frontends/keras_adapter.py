@@ -1,0 +1,14 @@
+"""horovod.keras with whatever backend KERAS_BACKEND says."""
+
+import horovod.keras as hvd
+import numpy as np
+
+
+class Frontend:
+    hvd = hvd
+
+    def start(self):
+        hvd.init()
+
+    def everybody(self, name):
+        hvd.allreduce(np.zeros(1), name=name)
