@@ -1,5 +1,6 @@
 """The examples, as a user runs them."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import suite
 
 EXAMPLES = suite.HERE.parent.parent / "examples"
@@ -31,6 +33,10 @@ SAYS = {
     "08_pytorch_benchmark.py": "Total img/sec on 2 rank(s)",
 }
 
+needs_keras = pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed"
+)
+
 
 def weights(path: pathlib.Path) -> np.ndarray:
     values = np.frombuffer(path.read_bytes(), np.float32)
@@ -38,23 +44,49 @@ def weights(path: pathlib.Path) -> np.ndarray:
     return values
 
 
-def test_two_ranks_end_with_the_weights_of_one_process(tmp_path):
-    script = str(EXAMPLES / "01_pytorch_digits.py")
-    alone = subprocess.run(
-        [sys.executable, script, "--save", str(tmp_path / "alone")],
-        env={k: v for k, v in os.environ.items() if "HOROVOD" not in k},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "1 rank recognises 9" in alone.stdout
+def run_alone(*command: str) -> str:
+    environment = {k: v for k, v in os.environ.items() if "HOROVOD" not in k}
+    command = (sys.executable, *command)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout
+
+
+def check_two_ranks_end_with_the_weights_of_one_process(example, tolerance, tmp_path):
+    script = str(EXAMPLES / example)
+    assert "1 rank recognises 9" in run_alone(script, "--save", str(tmp_path / "alone"))
     outputs = suite.run_ranks([script, "--save", str(tmp_path / "together")], 2)
     assert "2 ranks recognise 9" in outputs[0] and "recognise" not in outputs[1]
     first, second = weights(tmp_path / "together.0"), weights(tmp_path / "together.1")
     np.testing.assert_array_equal(first, second)
     one = weights(tmp_path / "alone.0")
-    # Rounding decides which of two equal pixels a pooling layer takes: 3e-4 was seen.
-    assert np.linalg.norm(first - one) <= 3e-3 * np.linalg.norm(one)
+    # Rounding decides which of two equal pixels a pooling layer takes.
+    assert np.linalg.norm(first - one) <= tolerance * np.linalg.norm(one)
+
+
+def test_two_ranks_end_with_the_weights_of_one_process(tmp_path):
+    # 3e-4 was seen.
+    check_two_ranks_end_with_the_weights_of_one_process("01_pytorch_digits.py", 3e-3, tmp_path)
+
+
+@needs_keras
+def test_two_ranks_of_keras_end_with_the_weights_of_one_process(tmp_path):
+    # 9e-3 was seen.
+    check_two_ranks_end_with_the_weights_of_one_process("09_keras_digits.py", 3e-2, tmp_path)
+
+
+@needs_keras
+def test_the_example_of_warm_up_says_what_it_did():
+    output = suite.run_ranks([str(EXAMPLES / "10_keras_warmup.py")], 2)[0]
+    assert "Epoch 2: the learning rate has warmed up to 0.04" in output
+    # Half of the way after one of two epochs of warm-up, and a tenth in the last but one.
+    assert "0.0300, 0.0400, 0.0400, 0.0400, 0.0400, 0.0400, 0.0400, 0.0040" in output
+    assert "test images: 0.9" in output and "is from step 184" in output
+
+
+@needs_keras
+def test_the_example_of_a_function_runs_it_on_two_ranks():
+    output = run_alone(str(EXAMPLES / "11_keras_run.py"))
+    assert "rank 0 recognises 0.9" in output and "rank 1 0.9" in output
 
 
 def test_examples_run_as_they_are(tmp_path, monkeypatch):
