@@ -31,7 +31,7 @@ struct Pipe {
 
 // With the remedy where a limit is the cause.
 Status spawn_error(const char* call, int error) {
-  const Status status = io_error(call, error);
+  Status status = io_error(call, error);
   const char* limit = error == EMFILE ? "open files (ulimit -n)" : "processes (ulimit -u)";
   if (error != EMFILE && error != EAGAIN) return status;
   return unavailable(
