@@ -38,7 +38,8 @@ class Result:
         return state
 
 
-def _uses_tls() -> bool:
+def uses_tls() -> bool:
+    """Whether connections to stores are encrypted."""
     return os.environ.get("HOROVOD_TLS", "0") not in ("", "0")
 
 
@@ -46,7 +47,7 @@ class Box:
     """One connection to the store."""
 
     def __init__(self, address: str, secret: str) -> None:
-        self._client = _core.store_connect(address, secret, _uses_tls(), CONNECT_SECONDS)
+        self._client = _core.store_connect(address, secret, uses_tls(), CONNECT_SECONDS)
 
     def put(self, name: str, obj: Any) -> None:
         import cloudpickle
@@ -78,7 +79,7 @@ class Office:
     def __init__(self, is_local: bool) -> None:
         self._secret = _core.make_secret()
         bind = "127.0.0.1" if is_local else None
-        self._store = _core.store_start(self._secret, bind, _uses_tls())
+        self._store = _core.store_start(self._secret, bind, uses_tls())
         self._port = _core.store_port(self._store)
         self._box = Box(f"127.0.0.1:{self._port}", self._secret)
 

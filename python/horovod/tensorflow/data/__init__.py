@@ -1,0 +1,1 @@
+"""Processes that prepare data for those that train."""
