@@ -89,6 +89,13 @@ def test_the_example_of_a_function_runs_it_on_two_ranks():
     assert "rank 0 recognises 0.9" in output and "rank 1 0.9" in output
 
 
+@needs_keras
+@pytest.mark.parametrize("example", ["12_tensorflow2_loop.py", "13_tensorflow1_session.py"])
+def test_two_ranks_of_tensorflow_learn_to_read(example):
+    outputs = suite.run_ranks([str(EXAMPLES / example)], 2, timeout=100)
+    assert "2 ranks recognise 9" in outputs[0] and "recognise" not in outputs[1]
+
+
 def test_examples_run_as_they_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     examples = sorted(path for path in EXAMPLES.glob("*_pytorch_*.py") if path.name in SAYS)
