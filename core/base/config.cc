@@ -238,7 +238,7 @@ constexpr Setting kSettings[] = {
      "Known from older versions and accepted; tensors do not travel by MPI.",
      read<&C::mpi_threads_disable>},
     {"HOROVOD_ENABLE_XLA_OPS", kEngine, "0", kSwitch,
-     "Accepted; for the TensorFlow front end, which is still to come.", read<&C::enable_xla_ops>},
+     "Accepted; functions that XLA compiles need no switch.", read<&C::enable_xla_ops>},
     {"HOROVOD_ENABLE_ASYNC_COMPLETION", kEngine, "0", kSwitch,
      "Accepted; for tensors on GPUs, which are still to come.", read<&C::enable_async_completion>},
     {"HOROVOD_NUM_NCCL_STREAMS", kEngine, "1", kCountFrom1,
