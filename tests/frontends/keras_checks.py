@@ -17,6 +17,10 @@ from suite import Skip
 
 keras = tf.keras
 IS_KERAS_3 = hasattr(keras.optimizers.SGD, "apply")
+# tf.keras may be another Keras than the one of horovod.keras; those of horovod.keras fit if not.
+CALLBACKS = hvk.callbacks
+if not issubclass(CALLBACKS.BestModelCheckpoint, keras.callbacks.Callback):
+    CALLBACKS = hvd.callbacks
 
 STEPS = 4
 ROWS = 3  # of a batch of one rank
@@ -167,6 +171,40 @@ def check_passes_come_together_before_a_step(frontend):
     optimizer = hvd.DistributedOptimizer(sgd(0.05), backward_passes_per_step=2)
     fit(net, optimizer, mine(), ROWS)
     close(net.get_weights(), wanted)
+
+
+def check_optimizers_of_before_keras_2_11_are_distributed_too(frontend):
+    if IS_KERAS_3:
+        raise Skip("Keras 3 has no optimizers.legacy")
+
+    def legacy():
+        return keras.optimizers.legacy.SGD(0.1, momentum=0.9)
+
+    for setting, rows in ({}, ROWS), ({"backward_passes_per_step": 2}, 2 * ROWS):
+        net = model()
+        optimizer = hvd.DistributedOptimizer(legacy(), average_aggregated_gradients=True, **setting)
+        fit(net, optimizer, mine(), ROWS)
+        assert int(optimizer.iterations) == STEPS and type(optimizer).__name__ == "SGD"
+        close(net.get_weights(), trained_alone(legacy, rows=rows * hvd.size()))
+    # Its momentum is a variable, which a schedule scales for one batch.
+    momenta = []
+
+    class Look(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            momenta.append(float(self.model.optimizer.momentum.numpy()))
+
+    schedule = hvd.callbacks.LearningRateScheduleCallback(0.1, 0.5)
+    fit(model(), legacy(), mine(), ROWS, epochs=2, callbacks=[schedule, Look()])
+    np.testing.assert_allclose(momenta, [0.9] * STEPS + [0.45] + [0.9] * (STEPS - 1), rtol=1e-6)
+    scaling = keras.mixed_precision.LossScaleOptimizer(legacy())
+    net = model()
+    fit(net, hvd.DistributedOptimizer(scaling), mine(), ROWS)
+    close(net.get_weights(), trained_alone(legacy), 1e-4)
+    raises(
+        ValueError,
+        "Keras 3",
+        lambda: hvd.DistributedOptimizer(scaling, backward_passes_per_step=2),
+    )
 
 
 def embeddings():
@@ -383,7 +421,7 @@ def check_learning_rates_follow_their_schedule(frontend):
 def check_warm_up_leads_from_the_rate_of_one_rank_to_that_of_all(frontend):
     size = hvd.size()
     said = io.StringIO()
-    callback = hvk.callbacks.LearningRateWarmupCallback(0.4, warmup_epochs=2, verbose=1)
+    callback = CALLBACKS.LearningRateWarmupCallback(0.4, warmup_epochs=2, verbose=1)
     with contextlib.redirect_stdout(said):
         got, _ = rates(callback, 3)
     done = (np.arange(2 * STEPS) + 1) / STEPS  # epochs, with the batch itself
@@ -418,8 +456,10 @@ def check_momentum_is_corrected_when_the_rate_changes(frontend):
 
 def check_the_best_model_is_kept(frontend):
     with tempfile.TemporaryDirectory() as folder:
-        path = str(pathlib.Path(folder) / "best.keras")
-        best = hvk.callbacks.BestModelCheckpoint(monitor="loss")
+        path = str(
+            pathlib.Path(folder) / "best.h5"
+        )  # of which the ModelCheckpoint of Keras 2.13 is capable
+        best = CALLBACKS.BestModelCheckpoint(monitor="loss")
         net = model()
         net.compile(optimizer="sgd", loss="mse")
         raises(ValueError, "filepath", lambda: net.fit(*mine(), verbose=0, callbacks=[best]))
@@ -432,7 +472,7 @@ def check_the_best_model_is_kept(frontend):
                 logs["loss"] = [2.0, 1.0, 3.0][epoch]
 
         net.fit(*mine(), verbose=0, epochs=3, callbacks=[Spoil(), best])
-        kept = keras.models.load_model(path).get_weights()[0]
+        kept = keras.models.load_model(path, compile=False).get_weights()[0]
         assert np.array_equal(kept, weights[1]) and not np.array_equal(kept, weights[2])
     hvd.callbacks.BestModelCheckpoint(save_weights_only=True, mode="min", save_freq=3)
 
