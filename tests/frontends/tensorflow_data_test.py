@@ -33,8 +33,10 @@ data = tf.data.Dataset.range(200).map(lambda x: 2 * x)
 shared = data.send_to_data_service(config, at, size, reuse_dataset=True)
 epochs = [[int(x) for x in shared] for _ in range(2)]
 more = tf.data.Dataset.range(7).send_to_data_service(config, at, size, reuse_dataset=True)
-print(json.dumps([*epochs, [int(x) for x in more], [int(x) for x in
-                  tf.data.Dataset.range(5).send_to_data_service(config, at, size)]]))
+whole = tf.data.Dataset.range(5).send_to_data_service(config, at, size)
+turns = tf.data.Dataset.range(5).repeat().send_to_data_service(
+    config, at, size, "parallel_epochs", reuse_dataset=True, round_robin=True)
+print(json.dumps([*epochs, *([int(x) for x in data] for data in (more, whole, turns.take(4)))]))
 hvd.allgather_object(None)
 if at == 0:
     config.compute_client().shutdown()
@@ -96,6 +98,8 @@ def test_two_ranks_share_the_elements_that_two_workers_prepare(compute_job):
         assert sorted(ours + theirs) == list(range(0, 400, 2))
     assert sorted(first[2] + second[2]) == list(range(7))
     assert sorted(first[3]) == sorted(second[3]) == list(range(5))
+    # Each worker in turn gives its next elements, one to each rank.
+    assert all((a + 1) % 5 == b for a, b in zip(first[4], second[4])) and len(first[4]) == 4
 
 
 @pytest.mark.timeout(240)

@@ -35,8 +35,8 @@ from horovod.runner.common.util.timeout import TimeoutException
 from horovod.runner.mailbox import uses_tls
 
 _service = tf.data.experimental.service
-# A lost store ends a wait at once; this is how long one call waits for the end of the training.
-_LONG_SECONDS = 3600.0
+# How long one call waits for the end of the training: Python hears Ctrl-C between two.
+_TURN_SECONDS = 1.0
 
 
 # Where and how the jobs meet --------------------------------------------------------------------
@@ -142,7 +142,8 @@ class ComputeClient:
         """The address of a dispatcher, once it is registered."""
         self._check_dispatcher(dispatcher_id)
         end = self._end(timeout)
-        return self._wait(_dispatcher_key(dispatcher_id), f"dispatcher {dispatcher_id}", end)
+        name, job = f"dispatcher {dispatcher_id}", self._config.dispatcher_side
+        return self._wait(_dispatcher_key(dispatcher_id), name, job, end)
 
     def wait_for_workers(self, dispatcher_id: int, timeout: float | None = None) -> list[str]:
         """The addresses of a dispatcher's workers, once all are registered."""
@@ -152,6 +153,7 @@ class ComputeClient:
             self._wait(
                 _worker_key(dispatcher_id, worker),
                 f"worker {worker} of dispatcher {dispatcher_id}",
+                "compute",
                 end,
             )
             for worker in range(self._config.workers_per_dispatcher)
@@ -164,7 +166,7 @@ class ComputeClient:
 
     def wait_for_shutdown(self) -> None:
         """Wait until somebody calls shutdown(); HorovodInternalError if the store is lost."""
-        while _core.store_get(self._client, _SHUTDOWN, _LONG_SECONDS) is None:
+        while _core.store_get(self._client, _SHUTDOWN, _TURN_SECONDS) is None:
             pass
 
     def _check_dispatcher(self, dispatcher_id: int) -> None:
@@ -185,13 +187,12 @@ class ComputeClient:
     def _end(self, timeout: float | None) -> float:
         return time.monotonic() + (self._config.timeout if timeout is None else timeout)
 
-    def _wait(self, key: str, name: str, end: float) -> str:
+    def _wait(self, key: str, name: str, job: str, end: float) -> str:
         value = _core.store_get(self._client, key, max(0.0, end - time.monotonic()))
         if value is None:
             raise TimeoutException(
-                f"The {name} of the tf.data service did not appear in time; see the output of the "
-                f"{self._config.dispatcher_side if 'worker' not in name else 'compute'} job, or "
-                "give it more time with --timeout"
+                f"There is no {name} of the tf.data service, which a rank of the {job} job runs; "
+                "see what that job says, or give it more time with --timeout"
             )
         return _address_in(value)
 
