@@ -18,8 +18,12 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 PYTHON := .venv/bin/python
 RESULTS := build/results
-# An interpreter with PyTorch, for the front ends; the default is made when it is needed.
-FRONTEND_PYTHON ?= .venv-torch/bin/python
+# An interpreter with the frameworks, for the front ends; the default is made when it is needed, for
+# the demo with PyTorch alone.
+FRONTEND_PYTHON ?= .venv-frontends/bin/python
+ifeq ($(FRONTEND_PYTHON),.venv-frontends/bin/python)
+OTHER_FRAMEWORKS := .venv-frontends/requirements-tensorflow.txt
+endif
 
 CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
 
@@ -36,9 +40,9 @@ test: setup
 	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit python frontends asan \
 		tsan fuzz-short
 
-# Where PyTorch cannot be had, the lines that need it say so and the rest is measured.
+# Where a framework cannot be had, the lines that need it say so and the rest is measured.
 bench: setup build-release
-	-@$(MAKE) --no-print-directory frontend-env
+	-@$(MAKE) --no-print-directory frontend-env $(OTHER_FRAMEWORKS)
 	@$(PYTHON) scripts/run_benchmarks.py build/release --python $(FRONTEND_PYTHON) \
 		$(if $(BENCH_QUICK),--quick)
 
@@ -93,14 +97,19 @@ unit: setup build-dev
 python: setup build-dev
 	$(PYTHON) -m pytest -q --junitxml=$(RESULTS)/python/pytest.xml --ignore tests/frontends tests
 
-.venv-torch/bin/python: scripts/requirements-torch.txt | setup
-	@scripts/make_venv.sh .venv-torch scripts/requirements-torch.txt
+.venv-frontends/bin/python: scripts/requirements-torch.txt | setup
+	@scripts/make_venv.sh .venv-frontends scripts/requirements-torch.txt
+
+.venv-frontends/requirements-tensorflow.txt: scripts/requirements-tensorflow.txt | $(FRONTEND_PYTHON)
+	@echo "adding TensorFlow, Keras and JAX to .venv-frontends"
+	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
+	@cp $< $@
 
 frontend-env: wheel $(FRONTEND_PYTHON)
 	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
 		build/dist/*.whl
 
-frontends: frontend-env
+frontends: frontend-env $(OTHER_FRAMEWORKS)
 	$(FRONTEND_PYTHON) -m pytest -q --junitxml=$(RESULTS)/frontends/pytest.xml tests/frontends
 
 asan: setup build-asan

@@ -46,11 +46,20 @@ TORCH_TESTS = [
     "-k=not 3_ranks and not 4_ranks",
 ]
 
+TENSORFLOW_TESTS = [
+    *(f"{FRONTENDS}/{name}_test.py" for name in ("tensorflow", "keras", "wheel")),
+    "-k=not 3_ranks and not 4_ranks",
+]
+
 # Old with old and new with new, so that three environments of 5 GB cover both ranges.
 ROWS = [
     Row("torch-2.2", "3.9", "torch", ["torch==2.2.*", "numpy<2"], TORCH_TESTS),
     Row("torch-2.6", "3.11", "torch", ["torch==2.6.*", "numpy"], TORCH_TESTS),
     Row("torch-newest", "3.12", "torch", ["torch", "numpy"], TORCH_TESTS),
+    # With Keras 2; from 2.16 on TensorFlow brings Keras 3.
+    Row("tensorflow-2.15", "3.9", "tensorflow-cpu", ["tensorflow-cpu==2.15.*"], TENSORFLOW_TESTS),
+    Row("tensorflow-2.18", "3.11", "tensorflow-cpu", ["tensorflow-cpu==2.18.*"], TENSORFLOW_TESTS),
+    Row("tensorflow-newest", "3.12", "tensorflow-cpu", ["tensorflow-cpu"], TENSORFLOW_TESTS),
 ]
 
 
