@@ -471,3 +471,17 @@ def check_training_goes_on_from_the_last_commit(frontend):
     frontend.everybody("trained")
     hvd.shutdown()
     frontend.start()  # with its process sets
+
+
+def check_sessions_go_on_from_the_last_commit_too(frontend):
+    with tf.Graph().as_default(), v1.Session() as session:
+        w = v1.get_variable("w", initializer=[float(hvd.rank() + 1)])
+        session.run(v1.global_variables_initializer())
+        state = hvd.elastic.TensorFlowState(session=session, step=hvd.rank())
+        state.sync()
+        equal(session.run(w), [1.0])
+        session.run(w.assign([5.0]))
+        state.step = 7
+        state.restore()
+        equal(session.run(w), [1.0])
+        assert state.step == 0
