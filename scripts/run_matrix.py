@@ -47,7 +47,7 @@ TORCH_TESTS = [
 ]
 
 TENSORFLOW_TESTS = [
-    *(f"{FRONTENDS}/{name}_test.py" for name in ("tensorflow", "keras", "wheel")),
+    *(f"{FRONTENDS}/{name}_test.py" for name in ("tensorflow", "tensorflow_data", "keras")),
     "-k=not 3_ranks and not 4_ranks",
 ]
 
