@@ -130,7 +130,7 @@ def test_a_configuration_is_read_as_it_was_written_and_by_nobody_else(tmp_path):
 @pytest.mark.timeout(60)
 def test_what_is_wrong_with_a_registration_is_said(monkeypatch):
     monkeypatch.setenv("HOROVOD_NETWORK_INTERFACES", "lo")
-    with compute_service.compute_service(2, 1, "compute", timeout=0.2) as config:
+    with compute_service.compute_service(2, 1, "compute", timeout=3) as config:
         client = config.compute_client()
         with pytest.raises(IndexError, match="Dispatcher 2 is not among 0 to 1"):
             client.register_dispatcher(2, "host:1")
