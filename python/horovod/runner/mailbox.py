@@ -72,16 +72,22 @@ class Box:
         ]
         return True, cloudpickle.loads(b"".join(chunks))
 
+    def forget(self, name: str) -> None:
+        """Make room for others, once nobody needs an object any more."""
+        for number in range(int(_core.store_get(self._client, f"run/{name}", 0.0) or 0)):
+            _core.store_delete(self._client, f"run/{name}/{number}")
+        _core.store_delete(self._client, f"run/{name}")
+
 
 class Office:
     """The store of one run, and its owner's own box."""
 
     def __init__(self, is_local: bool) -> None:
-        self._secret = _core.make_secret()
+        self.secret = _core.make_secret()
         bind = "127.0.0.1" if is_local else None
-        self._store = _core.store_start(self._secret, bind, uses_tls())
-        self._port = _core.store_port(self._store)
-        self._box = Box(f"127.0.0.1:{self._port}", self._secret)
+        self._store = _core.store_start(self.secret, bind, uses_tls())
+        self.port = _core.store_port(self._store)
+        self._box = Box(f"127.0.0.1:{self.port}", self.secret)
 
     def __enter__(self) -> Office:
         return self
@@ -91,10 +97,13 @@ class Office:
 
     def settings(self) -> dict[str, str]:
         """For the environment of the ranks."""
-        return {PORT: str(self._port), SECRET: self._secret}
+        return {PORT: str(self.port), SECRET: self.secret}
 
     def send(self, name: str, obj: Any) -> None:
         self._box.put(name, obj)
+
+    def receive(self, name: str, seconds: float) -> tuple[bool, Any]:
+        return self._box.get(name, seconds)
 
     def results(self) -> dict[int, Result]:
         """Of the ranks that have sent one."""
@@ -105,10 +114,20 @@ class Office:
         return {rank: result for rank, (there, result) in gathered.items() if there}
 
 
+_of_rank: tuple[str, str] | None = None
+
+
 def of_rank() -> Box:
     """The box of this rank. The store is on the launcher's host, which ranks have reached."""
+    global _of_rank  # noqa: PLW0603
     port = os.environ.pop(PORT)
     secret = os.environ.pop(SECRET)
     meeting = os.environ.get("HOROVOD_RENDEZVOUS", "127.0.0.1:0")
     addresses = [f"{place.rpartition(':')[0]}:{port}" for place in meeting.split(",")]
-    return Box(",".join(addresses), secret)
+    _of_rank = ",".join(addresses), secret
+    return Box(*_of_rank)
+
+
+def another_of_rank() -> Box | None:
+    """Another connection, for another thread; None in a process that is no rank of run()."""
+    return None if _of_rank is None else Box(*_of_rank)

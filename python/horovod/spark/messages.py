@@ -1,0 +1,28 @@
+"""Messages that a rank sends to the driver, apart from what it writes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+
+from horovod.runner import mailbox
+from horovod.spark import meeting, task
+
+_lock = threading.Lock()
+_numbers = itertools.count()
+_box: mailbox.Box | None = None
+
+
+def send(text: str) -> bool:
+    """False if this process is no rank of a run on Spark."""
+    global _box  # noqa: PLW0603
+    if task.DEVICES not in os.environ:
+        return False
+    with _lock:
+        _box = _box or mailbox.another_of_rank()
+        if _box is None:
+            return False
+        stream = f"{os.environ['HOROVOD_RANK']}.{meeting.MESSAGES}"
+        _box.put(meeting.OUTPUT.format(stream, next(_numbers)), f"{text}\n".encode())
+    return True

@@ -1,0 +1,15 @@
+"""What runs on the executors."""
+
+from __future__ import annotations
+
+import json
+import os
+
+__all__ = ["get_available_devices"]
+
+DEVICES = "_HOROVOD_SPARK_DEVICES"
+
+
+def get_available_devices() -> list[str]:
+    """The GPUs that Spark has assigned to the task of this rank; none without GPU scheduling."""
+    return json.loads(os.environ.get(DEVICES, "[]"))

@@ -1,0 +1,1 @@
+"""For functions that train with TensorFlow."""

@@ -1,0 +1,239 @@
+"""horovod.spark.run and HorovodRunner on a real Spark, with two executors of one core each."""
+
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import signal
+import threading
+import time
+
+import pytest
+
+if importlib.util.find_spec("pyspark") is None:
+    pytest.skip("pyspark is not installed", allow_module_level=True)
+
+import horovod.spark
+from horovod.spark.meeting import Arrival, places_of
+from sparkdl import HorovodRunner
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    import sys
+
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+def wait_until(condition, seconds=15.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_ranks_go_host_by_host_and_that_of_task_0_comes_first():
+    arrivals = [Arrival(host, host, 0) for host in "bacab"]
+    places = places_of(arrivals)
+    assert [place.rank for place in places] == [0, 2, 4, 3, 1]
+    assert [place.local_rank for place in places] == [0, 0, 0, 1, 1]
+    assert [place.local_size for place in places] == [2, 2, 1, 2, 2]
+    assert [(place.cross_rank, place.cross_size) for place in places] == [
+        (0, 3),
+        (1, 3),
+        (2, 3),
+        (1, 2),
+        (0, 2),
+    ]
+
+
+def test_every_rank_trains_and_returns_its_result(spark, monkeypatch):
+    monkeypatch.setenv("ONLY_OF_THE_DRIVER", "1")
+
+    def train(factor, offset=0):
+        import os
+
+        import numpy as np
+        from horovod.common import arrays, basics
+
+        basics.init()
+        total = arrays.allreduce(np.full(3, float(basics.rank() + 1)), op=basics.Sum)
+        place = basics.rank(), basics.size(), basics.local_rank(), basics.local_size()
+        settings = [os.environ.get(name) for name in ("GIVEN", "HOME", "ONLY_OF_THE_DRIVER")]
+        print(f"rank {basics.rank()} ä\r\n", end="")
+        return place, (factor * total + offset).tolist(), settings
+
+    out, err = io.StringIO(), io.StringIO()
+    env = {"GIVEN": "yes", "HOME": None}
+    results = horovod.spark.run(
+        train, args=(2,), kwargs={"offset": 1}, num_proc=2, env=env, stdout=out, stderr=err
+    )
+    assert [place for place, _, _ in results] == [(0, 2, 0, 2), (1, 2, 1, 2)]
+    assert [values for _, values, _ in results] == [[7.0] * 3] * 2
+    assert [settings for _, _, settings in results] == [["yes", None, None]] * 2
+    lines = sorted(out.getvalue().splitlines())
+    assert lines == ["[0]<stdout>:rank 0 ä", "[1]<stdout>:rank 1 ä"], (lines, err.getvalue())
+
+
+def test_an_exception_comes_back_with_its_rank_and_traceback_and_the_next_run_works(spark):
+    def fails_on_one():
+        from horovod.common import basics
+
+        basics.init()
+        if basics.rank() == 1:
+            raise KeyError("no such column")
+        import numpy as np
+        from horovod.common import arrays
+
+        arrays.allreduce(np.zeros(1))
+
+    with pytest.raises(RuntimeError, match=r"rank 1 on host [\s\S]*in fails_on_one") as raised:
+        horovod.spark.run(fails_on_one, num_proc=2)
+    assert isinstance(raised.value.__cause__, KeyError)
+
+    def dies():
+        import os
+        import signal
+        import time
+
+        if os.environ["HOROVOD_RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+    started = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"Process name: 1.*SIGKILL"):
+        horovod.spark.run(dies, num_proc=2)
+    assert time.monotonic() - started < 40
+    assert horovod.spark.run(lambda: 5, num_proc=2) == [5, 5]
+
+
+def test_too_few_slots_are_told_within_seconds(spark):
+    with pytest.raises(RuntimeError, match="2 task slots, and 3 processes"):
+        horovod.spark.run(lambda: None, num_proc=3)
+    with pytest.raises(ValueError, match="above 0"):
+        horovod.spark.run(lambda: None, num_proc=0)
+
+
+def sleeps_with_a_child(folder):
+    import os
+    import pathlib
+    import subprocess
+    import time
+
+    child = subprocess.Popen(["sleep", "300"])
+    path = pathlib.Path(folder) / os.environ["HOROVOD_RANK"]
+    path.with_suffix(".part").write_text(f"{os.getpid()} {child.pid}")
+    path.with_suffix(".part").rename(path)
+    time.sleep(300)
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def pids_in(folder):
+    wait_until(lambda: len([p for p in folder.iterdir() if p.suffix == ""]) == 2, 60)
+    return [int(pid) for path in folder.iterdir() for pid in path.read_text().split()]
+
+
+def run_aside(folder):
+    """A run in a thread, and where its error will be."""
+    errors = []
+
+    def work():
+        try:
+            horovod.spark.run(sleeps_with_a_child, args=(str(folder),), num_proc=2)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread, errors
+
+
+def test_a_cancelled_job_leaves_no_process(spark, tmp_path):
+    thread, errors = run_aside(tmp_path)
+    pids = pids_in(tmp_path)
+    spark.sparkContext.cancelAllJobs()
+    thread.join(60)
+    assert errors and "Spark job" in str(errors[0]), errors
+    wait_until(lambda: not any(map(is_alive, pids)))
+
+
+def test_a_killed_executor_fails_the_run_and_leaves_no_process(spark, tmp_path):
+    thread, errors = run_aside(tmp_path)
+    pids = pids_in(tmp_path)
+    executor = pids[0]
+    while "java" not in pathlib.Path(f"/proc/{executor}/comm").read_text():
+        executor = int(
+            pathlib.Path(f"/proc/{executor}/stat").read_text().rpartition(")")[2].split()[1]
+        )
+    os.kill(executor, signal.SIGKILL)
+    thread.join(100)
+    assert errors and "Spark job" in str(errors[0]), errors
+    wait_until(lambda: not any(map(is_alive, pids)))
+    assert horovod.spark.run(lambda: 6, num_proc=2) == [6, 6]
+
+
+def train_and_tell(lr):
+    import os
+
+    from sparkdl.horovod import log_to_driver
+
+    print("only in the logs")
+    log_to_driver(f"rate {lr} " + "x" * 5000)
+    return os.environ["HOROVOD_RANK"], os.environ.get("HOROVOD_TIMELINE")
+
+
+def test_horovod_runner_returns_the_result_of_rank_0(spark, monkeypatch, capsys):
+    monkeypatch.setenv("HOROVOD_TIMELINE", "somewhere.json")
+    assert HorovodRunner(np=2).run(train_and_tell, lr=0.25) == ("0", "somewhere.json")
+    shown = capsys.readouterr().out
+    assert shown.count("rate 0.25") == 2 and "only in the logs" not in shown
+    assert max(map(len, shown.splitlines())) == 4000
+    assert HorovodRunner(2, driver_log_verbosity="all").run(train_and_tell, lr=1)[0] == "0"
+    assert capsys.readouterr().out.count("only in the logs") == 2
+    with pytest.raises(ValueError, match="driver_log_verbosity"):
+        HorovodRunner(np=2, driver_log_verbosity="some")
+
+
+def test_horovod_runner_below_zero_runs_on_the_driver(monkeypatch, capfd):
+    monkeypatch.delenv("HOROVOD_TIMELINE", raising=False)
+    assert HorovodRunner(np=-2).run(train_and_tell, lr=3) == ("0", None)
+    assert capfd.readouterr().out.count("rate 3") == 2
+
+
+def test_without_a_context_it_says_what_to_do():
+    code = "import horovod.spark; horovod.spark.run(lambda: None)"
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "make a SparkSession first" in done.stderr
+
+
+def test_devices_are_those_of_the_task(monkeypatch):
+    from horovod.spark import task
+
+    assert task.get_available_devices() == []
+    monkeypatch.setenv(task.DEVICES, json.dumps(["3"]))
+    assert task.get_available_devices() == ["3"]
