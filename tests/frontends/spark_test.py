@@ -6,9 +6,12 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import threading
 import time
 
+import cloudpickle
 import pytest
 
 if importlib.util.find_spec("pyspark") is None:
@@ -19,12 +22,11 @@ from horovod.spark.meeting import Arrival, places_of
 from sparkdl import HorovodRunner
 
 pytestmark = pytest.mark.timeout(240)
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no such module
 
 
 @pytest.fixture(scope="module")
 def spark():
-    import sys
-
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -222,9 +224,6 @@ def test_horovod_runner_below_zero_runs_on_the_driver(monkeypatch, capfd):
 
 def test_without_a_context_it_says_what_to_do():
     code = "import horovod.spark; horovod.spark.run(lambda: None)"
-    import subprocess
-    import sys
-
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
