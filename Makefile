@@ -22,7 +22,7 @@ RESULTS := build/results
 # the demo with PyTorch alone.
 FRONTEND_PYTHON ?= .venv-frontends/bin/python
 ifeq ($(FRONTEND_PYTHON),.venv-frontends/bin/python)
-OTHER_FRAMEWORKS := .venv-frontends/requirements-tensorflow.txt
+OTHER_FRAMEWORKS := .venv-frontends/requirements-others.txt
 endif
 
 CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
@@ -100,8 +100,8 @@ python: setup build-dev
 .venv-frontends/bin/python: scripts/requirements-torch.txt | setup
 	@scripts/make_venv.sh .venv-frontends scripts/requirements-torch.txt
 
-.venv-frontends/requirements-tensorflow.txt: scripts/requirements-tensorflow.txt | $(FRONTEND_PYTHON)
-	@echo "adding TensorFlow, Keras and JAX to .venv-frontends"
+.venv-frontends/requirements-others.txt: scripts/requirements-others.txt | $(FRONTEND_PYTHON)
+	@echo "adding TensorFlow, Keras, JAX and Spark to .venv-frontends"
 	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
 	@cp $< $@
 

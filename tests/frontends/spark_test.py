@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import pytest
 
 if importlib.util.find_spec("pyspark") is None:
     pytest.skip("pyspark is not installed", allow_module_level=True)
+if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
 
 import horovod.spark
 from horovod.spark.meeting import Arrival, places_of
