@@ -67,3 +67,12 @@ def test_arguments_that_exclude_each_other_are_refused():
         pytest.raises(ValueError, match="hosts"),
     ):
         horovod.run(print, np=2, hosts="a:1", hostfile="hosts")
+
+
+def test_a_function_whose_module_ranks_do_not_have_says_so(tmp_path, monkeypatch):
+    (tmp_path / "only_of_the_caller.py").write_text("def train():\n    return 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import only_of_the_caller
+
+    with pytest.raises(RuntimeError, match="No module named 'only_of_the_caller'"):
+        horovod.run(only_of_the_caller.train, num_proc=1)

@@ -10,10 +10,11 @@ from horovod.runner import mailbox
 
 def main() -> int:
     box = mailbox.of_rank()
-    _, (func, args, kwargs) = box.get("func")
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
     box.put("size", int(os.environ.get("HOROVOD_SIZE", "1")))
     try:
+        # Fails where a module that the function comes from is not installed: the caller hears it.
+        _, (func, args, kwargs) = box.get("func")
         result = mailbox.Result(func(*args, **kwargs))
     except Exception as error:
         result = mailbox.Result(error=error)
