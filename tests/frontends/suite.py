@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import faulthandler
+import functools
 import importlib
 import json
 import os
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import traceback
 
+import pytest
 from horovod.runner import launch
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -129,6 +131,31 @@ class Job:
             if texts:
                 return wanted, "\n".join(texts)
         return "passed", ""
+
+
+def cases_of(modules: dict[int, list[str]]) -> list:
+    """Every check of the modules that run on a number of ranks, as parameters of a test."""
+    return [
+        pytest.param(size, check, id=f"{size}_ranks-{check}")
+        for size, names in modules.items()
+        for module in names
+        for check in checks_of(module)
+    ]
+
+
+def jobs_of(adapter: str, modules: dict[int, list[str]], make_folder):
+    """A function that gives the job of so many ranks, which runs once."""
+    return functools.cache(
+        lambda size: Job(make_folder(f"ranks{size}"), adapter, modules[size], size)
+    )
+
+
+def judge(outcome: tuple[str, str]) -> None:
+    """Makes a test pass, skip or fail as its check has."""
+    kind, text = outcome
+    if kind == "skipped":
+        pytest.skip(text)
+    assert kind == "passed", text
 
 
 if __name__ == "__main__":

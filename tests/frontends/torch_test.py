@@ -1,35 +1,19 @@
 """horovod.torch on two, three and four ranks of horovodrun."""
 
-import functools
-
 import pytest
 import suite
 
 # What differs with three ranks, a number that is no power of two, is the collectives.
 ALL = ["conformance", "torch_checks", "torch_elastic_checks"]
 MODULES = {2: ALL, 3: ["conformance"], 4: ALL}
-CASES = [
-    pytest.param(size, check, id=f"{size}_ranks-{check}")
-    for size, modules in MODULES.items()
-    for module in modules
-    for check in suite.checks_of(module)
-]
 
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    @functools.cache
-    def of_size(size):
-        folder = tmp_path_factory.mktemp(f"ranks{size}")
-        return suite.Job(folder, "torch_adapter", MODULES[size], size)
-
-    return of_size
+    return suite.jobs_of("torch_adapter", MODULES, tmp_path_factory.mktemp)
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(("size", "check"), CASES)
+@pytest.mark.parametrize(("size", "check"), suite.cases_of(MODULES))
 def test_torch(job, size, check):
-    outcome, text = job(size).outcome(check)
-    if outcome == "skipped":
-        pytest.skip(text)
-    assert outcome == "passed", text
+    suite.judge(job(size).outcome(check))
