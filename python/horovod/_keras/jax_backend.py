@@ -76,10 +76,6 @@ def check(settings: Settings) -> None:
         )
 
 
-def _is_distributed(settings: Settings) -> bool:
-    return bool(settings.process_set.included()) and settings.process_set.size() != 1
-
-
 def _on_host(function: Any, values: list[Any]) -> list[Any]:
     """What a function of arrays of numpy gives, which has the shapes of the values."""
     shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in values]
@@ -94,18 +90,9 @@ def reduce(
     name: str,
     local_variables: list[Any],
 ) -> list[Any]:
-    if not _is_distributed(settings):
+    if not settings.is_distributed():
         return gradients
-    results = list(gradients)
-    local = {id(variable) for variable in local_variables}
-    shared = []
-    for i, gradient in enumerate(gradients):
-        if gradient is None:
-            continue
-        if id(variables[i]) not in local:
-            shared.append(i)
-        elif settings.scale_local_gradients:
-            results[i] = gradient / settings.process_set.size()
+    results, shared = settings.set_apart(gradients, variables, local_variables)
     if not shared:
         return results
     packed = [settings.compression.compress(results[i]) for i in shared]
@@ -136,7 +123,7 @@ def reduce(
 
 def all_true(flag: Any, settings: Settings, name: str) -> Any:
     """Whether a condition holds on every rank."""
-    if not _is_distributed(settings):
+    if not settings.is_distributed():
         return flag
 
     def on_host(ones: Any) -> list[Any]:

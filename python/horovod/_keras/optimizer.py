@@ -49,6 +49,29 @@ class Settings:
             if not hasattr(layer, "trainable_weights"):
                 raise ValueError(f"local_layers contains {layer!r}, which is no layer of Keras")
 
+    def is_distributed(self) -> bool:
+        """Whether there is anybody to reduce with."""
+        return bool(self.process_set.included()) and self.process_set.size() != 1
+
+    def set_apart(
+        self, gradients: Sequence[Any], variables: Sequence[Any], local_variables: Sequence[Any]
+    ) -> tuple[list[Any], list[int]]:
+        """The gradients, those of local variables as they are applied; and which are to be shared.
+
+        For frameworks whose variables are told apart by their identity.
+        """
+        results = list(gradients)
+        local = {id(variable) for variable in local_variables}
+        shared = []
+        for i, gradient in enumerate(gradients):
+            if gradient is None:
+                continue
+            if id(variables[i]) not in local:
+                shared.append(i)
+            elif self.scale_local_gradients:
+                results[i] = gradient / self.process_set.size()
+        return results, shared
+
 
 def backend_of(keras: Any) -> Any:
     """The module that reduces gradients of the framework that this Keras works with."""

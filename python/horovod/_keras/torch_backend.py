@@ -27,10 +27,6 @@ def check(settings: Settings) -> None:
     check_reduction(settings.op, settings.gradient_predivide_factor, settings.groups, id)
 
 
-def _is_distributed(settings: Settings) -> bool:
-    return bool(settings.process_set.included()) and settings.process_set.size() != 1
-
-
 def reduce(
     gradients: list[Any],
     variables: list[Any],
@@ -38,18 +34,9 @@ def reduce(
     name: str,
     local_variables: list[Any],
 ) -> list[Any]:
-    if not _is_distributed(settings):
+    if not settings.is_distributed():
         return gradients
-    results = list(gradients)
-    local = {id(variable) for variable in local_variables}
-    shared = []
-    for i, gradient in enumerate(gradients):
-        if gradient is None:
-            continue
-        if id(variables[i]) not in local:
-            shared.append(i)
-        elif settings.scale_local_gradients:
-            results[i] = gradient / settings.process_set.size()
+    results, shared = settings.set_apart(gradients, variables, local_variables)
     parts = [shared]
     if settings.groups:
         parts = grouped(shared, settings.groups, variables, id)
@@ -74,7 +61,7 @@ def reduce(
 
 def all_true(flag: Any, settings: Settings, name: str) -> Any:
     """Whether a condition holds on every rank."""
-    if not _is_distributed(settings):
+    if not settings.is_distributed():
         return flag
     ones = torch.as_tensor(flag).to(torch.int32)
     return hvd.allreduce(ones, name=name, op=hvd.Min, process_set=settings.process_set).bool()

@@ -104,6 +104,11 @@ def _check(op: int, process_set: ProcessSet) -> None:
         check_adasum(process_set.process_set_id)
 
 
+def _reduction(op: int, prescale: float, postscale: float) -> dict[str, Any]:
+    """The attributes of an operation that reduces."""
+    return {"reduce_op": op, "prescale_factor": prescale, "postscale_factor": postscale}
+
+
 # Collectives ------------------------------------------------------------------------------------
 
 
@@ -119,11 +124,7 @@ def _allreduce(
     """The reduction of all ranks' tensors, scaled before and after."""
     _check(op, process_set)
     tensor = tf.convert_to_tensor(tensor)
-    how = {
-        "reduce_op": op,
-        "prescale_factor": prescale_factor,
-        "postscale_factor": postscale_factor,
-    }
+    how = _reduction(op, prescale_factor, postscale_factor)
     set_id = process_set.process_set_id
     return _run("HorovodAllreduce", [tensor], name, ignore_name_scope, set_id, tensor, **how)
 
@@ -142,11 +143,7 @@ def _grouped_allreduce(
     tensors = _tensors(tensors)
     if not tensors:
         return tensors
-    how = {
-        "reduce_op": op,
-        "prescale_factor": prescale_factor,
-        "postscale_factor": postscale_factor,
-    }
+    how = _reduction(op, prescale_factor, postscale_factor)
     set_id = process_set.process_set_id
     return list(
         _run("HorovodGroupedAllreduce", tensors, name, ignore_name_scope, set_id, tensors, **how)
@@ -260,11 +257,7 @@ def _reducescatter(
 ) -> Tensor:
     """This rank's rows of the reduction."""
     tensor = tf.convert_to_tensor(tensor)
-    how = {
-        "reduce_op": op,
-        "prescale_factor": prescale_factor,
-        "postscale_factor": postscale_factor,
-    }
+    how = _reduction(op, prescale_factor, postscale_factor)
     set_id = process_set.process_set_id
     output = _run("HorovodReducescatter", [tensor], name, ignore_name_scope, set_id, tensor, **how)
     return _rows_unknown(output, tensor)
@@ -283,11 +276,7 @@ def _grouped_reducescatter(
     tensors = _tensors(tensors)
     if not tensors:
         return tensors
-    how = {
-        "reduce_op": op,
-        "prescale_factor": prescale_factor,
-        "postscale_factor": postscale_factor,
-    }
+    how = _reduction(op, prescale_factor, postscale_factor)
     set_id = process_set.process_set_id
     outputs = _run(
         "HorovodGroupedReducescatter", tensors, name, ignore_name_scope, set_id, tensors, **how
@@ -332,11 +321,7 @@ def local_size_op(name: str | None = None) -> Tensor:
 
 
 def _how(op: Any) -> dict[str, Any]:
-    return {
-        "reduce_op": op.get_attr("reduce_op"),
-        "prescale_factor": op.get_attr("prescale_factor"),
-        "postscale_factor": op.get_attr("postscale_factor"),
-    }
+    return _reduction(*map(op.get_attr, ("reduce_op", "prescale_factor", "postscale_factor")))
 
 
 class _Backward:
@@ -356,8 +341,7 @@ class _Backward:
         )
 
     def average(self, grads: list[Any]) -> list[Any]:
-        how = {"reduce_op": Average, "prescale_factor": 1.0, "postscale_factor": 1.0}
-        return list(self.run("HorovodGroupedAllreduce", grads, **how))
+        return list(self.run("HorovodGroupedAllreduce", grads, **_reduction(Average, 1.0, 1.0)))
 
 
 @tf.RegisterGradient("HorovodAllreduce")
