@@ -14,6 +14,7 @@ from jax.experimental import io_callback
 from horovod._keras.optimizer import Settings
 from horovod.common import arrays
 from horovod.common.basics import Min
+from horovod.common.compression import Compressor, NoneCompressor
 from horovod.common.groups import check_reduction, grouped
 
 __all__ = ["Accumulator", "Compression", "all_true", "array", "check", "reduce", "tensor"]
@@ -21,19 +22,7 @@ __all__ = ["Accumulator", "Compression", "all_true", "array", "check", "reduce",
 tensor = array = np.asarray
 
 
-class NoneCompressor:
-    """Leaves arrays as they are."""
-
-    @staticmethod
-    def compress(tensor: Any) -> tuple[Any, Any]:
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        return tensor
-
-
-class _CastCompressor(NoneCompressor):
+class _CastCompressor(Compressor):
     dtype: Any
 
     @classmethod

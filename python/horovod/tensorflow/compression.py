@@ -6,30 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-
-class Compressor:
-    """What a compression is: two functions."""
-
-    @staticmethod
-    def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        """The tensor that travels, and what decompress needs to know."""
-        raise NotImplementedError
-
-    @staticmethod
-    def decompress(tensor: tf.Tensor, ctx: Any) -> tf.Tensor:
-        raise NotImplementedError
-
-
-class NoneCompressor(Compressor):
-    """Leaves tensors as they are."""
-
-    @staticmethod
-    def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: tf.Tensor, ctx: Any) -> tf.Tensor:
-        return tensor
+from horovod.common.compression import Compressor, NoneCompressor
 
 
 class _CastCompressor(Compressor):
