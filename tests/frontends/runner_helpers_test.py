@@ -103,6 +103,18 @@ def test_small_helpers():
     assert tiny_shell_exec.execute("echo out; echo err >&2; exit 3") == ("out\nerr\n", 3)
 
 
+def test_a_network_namespace_is_a_host_of_its_own():
+    tell = [sys.executable, "-c", f"from {host_hash.__name__} import host_hash; print(host_hash())"]
+    here = subprocess.run(tell, capture_output=True, text=True, check=True, timeout=60)
+    assert here.stdout.strip() == host_hash.host_hash()
+    there = subprocess.run(
+        ["unshare", "--net", *tell], capture_output=True, text=True, check=False, timeout=60
+    )
+    if there.returncode != 0:
+        pytest.skip(f"network namespaces are not permitted here: {there.stderr.strip()}")
+    assert there.stdout.strip() != host_hash.host_hash()
+
+
 def test_kinds_of_mpi_are_told_apart(tmp_path):
     kinds = {
         "mpirun (Open MPI) 4.1.4": mpi_run.is_open_mpi,

@@ -58,6 +58,7 @@ def _environment(
     return {
         **environment,
         **place.settings(),
+        "HOROVOD_HOSTNAME": host_hash(),
         "HOROVOD_RENDEZVOUS": invitation.addresses,
         "_HOROVOD_SECRET_KEY": invitation.secret,
         mailbox.PORT: port,
