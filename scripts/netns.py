@@ -5,10 +5,15 @@ Needs root and the commands ip and tc.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import secrets
 import shutil
 import subprocess
+from collections.abc import Iterator
+
+CLONE_NEWNET = 0x40000000
 
 
 def run(*command: str) -> None:
@@ -25,6 +30,12 @@ def why_not() -> str | None:
     if os.geteuid() != 0:
         return "network namespaces need root"
     return None
+
+
+def enter(space: int) -> None:
+    """Take the calling thread, and what it starts from now on, into an open network namespace."""
+    if ctypes.CDLL(None, use_errno=True).setns(space, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "cannot enter a network namespace")
 
 
 class Network:
@@ -87,6 +98,19 @@ class Network:
                 *("tc", "-n", f"{self.name}-{host}", "qdisc", "add", "dev", "wire", "root"),
                 *("tbf", "rate", f"{mbit}mbit", "burst", "2mb", "latency", "50ms"),
             )
+
+    @contextlib.contextmanager
+    def inside(self, host: int) -> Iterator[None]:
+        """Meanwhile the calling thread, and what it starts, is on this host."""
+        with (
+            open("/proc/thread-self/ns/net") as outside,
+            open(f"/run/netns/{self.name}-{host}") as space,
+        ):
+            enter(space.fileno())
+            try:
+                yield
+            finally:
+                enter(outside.fileno())
 
     def start(self, host: int, command: list[str], env: dict[str, str]) -> subprocess.Popen:
         process = subprocess.Popen(

@@ -1,0 +1,107 @@
+"""A standalone Spark on hosts of its own, for tests: one network namespace for each.
+
+The master and the driver are on the first host, a worker is on each of the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import netns
+import pytest
+
+NIC = "wire"  # the name of the network interface on every host
+CORES = 2  # of each worker
+START_SECONDS = 120  # for a daemon: on busy machines they took half a minute
+
+
+class Cluster:
+    """The daemons, started and registered. Leaving the network ends them."""
+
+    def __init__(self, net: netns.Network, folder: pathlib.Path):
+        import pyspark
+
+        self.net = net
+        self.folder = folder
+        self.url = f"spark://{net.address(0)}:7077"
+        self._spark_class = f"{os.path.dirname(pyspark.__file__)}/bin/spark-class"
+        self._start(0, "master.Master", ["-p", "7077"])
+        self._wait_for(0, "elected leader")
+        for host in range(1, net.hosts):
+            options = ["-c", str(CORES), "-m", "2g", "-d", str(folder / f"work{host}"), self.url]
+            self._start(host, "worker.Worker", options)
+        for host in range(1, net.hosts):
+            self._wait_for(host, "Successfully registered")
+
+    def _log(self, host: int) -> pathlib.Path:
+        return self.folder / f"daemon{host}.log"
+
+    def _start(self, host: int, daemon: str, options: list[str]) -> None:
+        command = [self._spark_class, f"org.apache.spark.deploy.{daemon}"]
+        to_log = ["sh", "-c", 'exec "$@" > "$DAEMON_LOG" 2>&1', "sh"]
+        env = {
+            "DAEMON_LOG": str(self._log(host)),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_LOCAL_DIRS": str(self.folder),
+        }
+        address = ["-h", self.net.address(host), "--webui-port", "8080"]
+        self.net.start(host, [*to_log, *command, *address, *options], env)
+
+    def _wait_for(self, host: int, sign: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        log, process = self._log(host), self.net.processes[host]
+        while not log.exists() or sign not in log.read_text():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"no {sign!r} of host {host}:\n{log.read_text()[-4000:]}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End the daemons in good order: a worker takes its executors along."""
+        for process in reversed(self.net.processes):
+            process.terminate()
+        for process in self.net.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=30)
+
+
+@contextlib.contextmanager
+def session(folder: pathlib.Path, workers: int = 2) -> Iterator[Any]:
+    """A session of Spark with an executor per host; the caller's thread is on the driver's host."""
+    from pyspark.sql import SparkSession
+
+    if missing := netns.why_not():
+        pytest.skip(missing)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with contextlib.ExitStack() as stack:
+        try:
+            net = stack.enter_context(netns.Network(workers + 1))
+        except OSError as error:
+            pytest.skip(str(error))
+        cluster = Cluster(net, folder)
+        stack.callback(cluster.stop)
+        stack.enter_context(net.inside(0))
+        spark = (
+            SparkSession.builder.master(cluster.url)
+            .config("spark.driver.host", net.address(0))
+            .config("spark.driver.bindAddress", net.address(0))
+            .config("spark.ui.enabled", "false")
+            .config("spark.local.dir", str(folder))
+            .config("spark.cores.max", str(workers * CORES))
+            .config("spark.executor.cores", str(CORES))
+            .config("spark.executor.memory", "512m")
+            .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+            # The first job waits for all executors, so that tasks are spread over the hosts.
+            .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+            .config("spark.scheduler.maxRegisteredResourcesWaitingTime", f"{START_SECONDS}s")
+            .getOrCreate()
+        )
+        stack.callback(spark.stop)
+        spark.sparkContext.parallelize(range(workers), workers).count()
+        yield spark

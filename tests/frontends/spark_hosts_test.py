@@ -1,0 +1,83 @@
+"""horovod.spark.run on two hosts with addresses of their own, under a real standalone Spark."""
+
+import importlib.util
+import io
+import os
+import shutil
+import sys
+
+import cloudpickle
+import pytest
+
+if importlib.util.find_spec("pyspark") is None:
+    pytest.skip("pyspark is not installed", allow_module_level=True)
+if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
+
+import horovod.spark
+import spark_hosts
+
+pytestmark = pytest.mark.timeout(400)
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no such module
+
+ELEMENTS = 2 << 20
+MEBIBYTES = ELEMENTS * 4 >> 20
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    with spark_hosts.session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+def train(nic):
+    """Sums float32 values of all ranks; the place, the sum and what left this host for it."""
+    import pathlib
+
+    import numpy as np
+    from horovod.common import arrays, basics
+
+    def sent():
+        lines = pathlib.Path("/proc/self/net/dev").read_text().splitlines()
+        counters = next(line.split() for line in lines if line.strip().startswith(f"{nic}:"))
+        return int(counters[9])
+
+    basics.init()
+    values = np.arange(ELEMENTS, dtype=np.float32) + basics.rank()
+    before = sent()
+    total = arrays.allreduce(values, op=basics.Sum)
+    mebibytes = (sent() - before) / 2**20
+    size = basics.size()
+    expected = np.arange(ELEMENTS, dtype=np.float32) * size + size * (size - 1) / 2
+    place = [basics.rank(), basics.local_rank(), basics.local_size()]
+    place += [basics.cross_rank(), basics.cross_size()]
+    print(f"rank {basics.rank()} has trained")
+    return place, bool(np.array_equal(total, expected)), mebibytes
+
+
+@pytest.mark.parametrize("nics", [None, [spark_hosts.NIC]])
+def test_ranks_on_two_hosts_sum_over_the_wire(spark, nics):
+    out = io.StringIO()
+    results = horovod.spark.run(train, args=(spark_hosts.NIC,), num_proc=2, nics=nics, stdout=out)
+    assert [place for place, _, _ in results] == [[0, 0, 1, 0, 2], [1, 0, 1, 1, 2]]
+    assert [is_right for _, is_right, _ in results] == [True, True]
+    # Of two ranks, each has to send as much as there is to sum.
+    assert all(sent >= MEBIBYTES for _, _, sent in results), results
+    lines = sorted(out.getvalue().splitlines())
+    assert lines == [f"[{rank}]<stdout>:rank {rank} has trained" for rank in (0, 1)]
+
+
+def test_ranks_of_a_host_follow_each_other(spark):
+    results = horovod.spark.run(train, args=(spark_hosts.NIC,), num_proc=4)
+    assert [place for place, _, _ in results] == [
+        [0, 0, 2, 0, 2],
+        [1, 1, 2, 0, 2],
+        [2, 0, 2, 1, 2],
+        [3, 1, 2, 1, 2],
+    ]
+    assert all(is_right for _, is_right, _ in results)
+
+
+def test_an_interface_that_no_host_has_is_named(spark):
+    with pytest.raises(RuntimeError, match="nowhere0"):
+        horovod.spark.run(train, args=(spark_hosts.NIC,), num_proc=2, nics=["nowhere0"])
