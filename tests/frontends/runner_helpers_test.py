@@ -209,10 +209,11 @@ def is_alive(pid):
 def test_an_event_ends_a_command_with_what_it_has_started(tmp_path):
     pids = tmp_path / "pids"
     event = threading.Event()
-    # Of those who outlive their shell, one takes its time and one has to be killed.
+    # Of those who outlive their shell, one takes its time, and one has to be
+    # killed and is in a session of its own.
     late = f"sleep 0.3; echo ended >> {pids}; exit"
     slow = f"""sh -c 'trap "{late}" TERM; echo $$ >> {pids}; sleep 600 & wait' &"""
-    stubborn = f"""sh -c 'trap "" TERM; echo $$ >> {pids}; exec sleep 601'"""
+    stubborn = f"""setsid sh -c 'trap "" TERM; echo $$ >> {pids}; exec sleep 601'"""
     command = f"sleep 600 & echo $! >> {pids}; {slow} {stubborn}; true"
     done = []
     thread = threads.in_thread(lambda: done.append(execute(command, events=[event])))

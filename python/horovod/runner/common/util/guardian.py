@@ -1,61 +1,103 @@
-"""Runs a command, and ends its processes once the other end of a pipe is closed.
+"""Runs a command, and ends all that it has started once the other end of a pipe is closed.
 
-guardian.py PIPE COMMAND...     exits with the command's code, or 128 + signal
+guardian.py WHEN PIPE COMMAND...     exits with the command's code, or 128 + signal
 
-It is a process of its own because whoever holds the other end may be killed. It imports no part of
-the package, so that it starts at once.
+WHEN: "told" leaves alone what outlives the command, "over" ends it too. It is a process of its own
+because whoever holds the other end may be killed. It imports no part of the package, so that it
+starts at once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import pathlib
 import select
 import signal
 import subprocess
 import sys
 import time
 
+TOLD, OVER = "told", "over"
 GRACE_SECONDS = 5  # between asking and killing
+KILL_SECONDS = 3  # a killed process ends at once, unless it waits in the kernel
+LOOK_SECONDS = 0.02
+
+_SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
+_prctl = ctypes.CDLL(None).prctl
 
 
-def is_left(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def command(when: str, pipe: int) -> list[str]:
+    """To be followed by the words of the command to run."""
+    return [sys.executable, "-I", "-S", __file__, when, str(pipe)]
+
+
+def descendants() -> list[int]:
+    """Who has been started by this process, by those, and so on, in groups of their own as well."""
+    children: dict[int, list[int]] = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    found = [os.getpid()]
+    for pid in found:
+        found += children.get(pid, [])
+    return found[1:]
+
+
+def send(number: int) -> None:
+    for pid in descendants():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def are_gone(child: subprocess.Popen[bytes], seconds: float, number: int = 0) -> bool:
+    """Whether all of them end within that time; until then they are sent a signal."""
+    latest = time.monotonic() + seconds
+    while time.monotonic() < latest:
+        if number:
+            send(number)
+        child.poll()
+        with contextlib.suppress(ChildProcessError):
+            while child.returncode is not None and os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if not descendants():
+            return True
+        # There is nothing to wait on for other people's children.
+        time.sleep(LOOK_SECONDS)
+    return False
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """Also those of the command's group who outlive it."""
-    os.killpg(child.pid, signal.SIGTERM)
-    # There is nothing to wait on for a whole group, so it is looked at now and then. As long as it
-    # has a member, its number is nobody else's.
-    latest = time.monotonic() + GRACE_SECONDS
-    while time.monotonic() < latest:
-        child.poll()
-        if not is_left(child.pid):
-            return
-        time.sleep(0.02)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
+    send(signal.SIGTERM)
+    if not are_gone(child, GRACE_SECONDS):
+        are_gone(child, KILL_SECONDS, signal.SIGKILL)
 
 
-def main(pipe: int, command: list[str]) -> int:
+def main(when: str, pipe: int, words: list[str]) -> int:
     os.set_inheritable(pipe, False)
+    # Those whose parents have ended become children of this process.
+    _prctl(_SET_CHILD_SUBREAPER, 1)
     try:
-        # A Ctrl-C in the terminal is for the other end of the pipe, which decides.
-        child = subprocess.Popen(command, start_new_session=True)
+        child = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            # A Ctrl-C in the terminal is for the other end of the pipe, which decides.
+            start_new_session=True,
+            # This process has one thread.
+            preexec_fn=lambda: _prctl(_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509
+        )
     except OSError as error:
-        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+        print(f"{words[0]}: {error.strerror}", file=sys.stderr)
         return 127  # as shells have it
     ended = os.pidfd_open(child.pid)
-    if ended not in select.select([pipe, ended], [], [])[0]:
+    is_told = ended not in select.select([pipe, ended], [], [])[0]
+    if is_told or when == OVER:
         end(child)
     code = child.wait()
     return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))

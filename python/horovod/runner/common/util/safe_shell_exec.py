@@ -61,7 +61,7 @@ def execute(
     words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     held, holding = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", guardian.__file__, str(held), *words],
+        [*guardian.command(guardian.TOLD, held), *words],
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
