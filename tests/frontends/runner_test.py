@@ -4,7 +4,7 @@ import sys
 
 import horovod
 import pytest
-from horovod.runner import launch
+from horovod.runner import launch, mpi_run
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +23,17 @@ def test_results_come_back_by_rank():
         return factor * base + basics.rank(), objects.allgather_object(basics.rank())
 
     assert horovod.run(train, (10,), {"factor": 2}, num_proc=2) == [(20, [0, 1]), (21, [0, 1])]
+
+
+@pytest.mark.skipif(not mpi_run.mpi_available(), reason="there is no mpirun")
+def test_results_come_back_by_rank_from_mpirun():
+    def train():
+        from horovod.common import basics
+
+        basics.init()
+        return basics.rank(), basics.size()
+
+    assert horovod.run(train, num_proc=2, use_mpi=True) == [(0, 2), (1, 2)]
 
 
 def test_large_functions_and_results_travel():

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from horovod.runner import mailbox
+from horovod.runner.common.util import env
 
 
 def main() -> int:
     box = mailbox.of_rank()
-    rank = int(os.environ.get("HOROVOD_RANK", "0"))
-    box.put("size", int(os.environ.get("HOROVOD_SIZE", "1")))
+    rank, size = env.get_env_rank_and_size()
+    box.put("size", size)
     try:
         # Fails where a module that the function comes from is not installed: the caller hears it.
         _, (func, args, kwargs) = box.get("func")
