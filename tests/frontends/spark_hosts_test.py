@@ -78,6 +78,31 @@ def test_ranks_of_a_host_follow_each_other(spark):
     assert all(is_right for _, is_right, _ in results)
 
 
+def test_mpirun_starts_a_daemon_on_each_host(spark):
+    def train_and_name_parent(nic):
+        import os
+        import pathlib
+
+        namespace = os.readlink("/proc/self/ns/net")
+        parent = pathlib.Path(f"/proc/{os.getppid()}/comm").read_text().strip()
+        return train(nic), namespace, (parent, os.getppid())
+
+    results = horovod.spark.run(
+        train_and_name_parent, args=(spark_hosts.NIC,), num_proc=4, use_mpi=True
+    )
+    assert [place for (place, _, _), _, _ in results] == [
+        [0, 0, 2, 0, 2],
+        [1, 1, 2, 0, 2],
+        [2, 0, 2, 1, 2],
+        [3, 1, 2, 1, 2],
+    ]
+    assert all(is_right for (_, is_right, _), _, _ in results)
+    namespaces, parents = [result[1] for result in results], [result[2] for result in results]
+    assert namespaces[0] == namespaces[1] != namespaces[2] == namespaces[3]
+    assert parents[0] == parents[1] != parents[2] == parents[3]
+    assert {name for name, _ in parents} == {"orted"}
+
+
 def test_an_interface_that_no_host_has_is_named(spark):
     with pytest.raises(RuntimeError, match="nowhere0"):
         horovod.spark.run(train, args=(spark_hosts.NIC,), num_proc=2, nics=["nowhere0"])

@@ -158,13 +158,13 @@ def pids_in(folder):
     return [int(pid) for path in folder.iterdir() for pid in path.read_text().split()]
 
 
-def run_aside(folder):
+def run_aside(folder, **options):
     """A run in a thread, and where its error will be."""
     errors = []
 
     def work():
         try:
-            horovod.spark.run(sleeps_with_a_child, args=(str(folder),), num_proc=2)
+            horovod.spark.run(sleeps_with_a_child, args=(str(folder),), num_proc=2, **options)
         except Exception as error:
             errors.append(error)
 
@@ -173,9 +173,63 @@ def run_aside(folder):
     return thread, errors
 
 
-def test_a_cancelled_job_leaves_no_process(spark, tmp_path):
-    thread, errors = run_aside(tmp_path)
+def parent_of(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_mpirun_starts_ranks_by_a_daemon_in_an_executor(spark):
+    def train(factor):
+        import os
+        import pathlib
+        import sys
+
+        import numpy as np
+        from horovod.common import arrays, basics
+
+        basics.init()
+        total = arrays.allreduce(np.full(3, float(basics.rank() + 1)), op=basics.Sum)
+        sys.stdout.write("one ")  # mpirun hands on pieces of lines
+        sys.stdout.flush()
+        print(f"line of {basics.rank()}", flush=True)
+        parent = pathlib.Path(f"/proc/{os.getppid()}/comm").read_text().strip()
+        return basics.rank(), basics.local_size(), parent, (factor * total).tolist()
+
+    out, err = io.StringIO(), io.StringIO()
+    options = {"stdout": out, "stderr": err, "env": {"GIVEN": "yes"}, "extra_mpi_args": "-v"}
+    results = horovod.spark.run(train, args=(2,), num_proc=2, use_mpi=True, **options)
+    assert results == [(rank, 2, "orted", [6.0] * 3) for rank in (0, 1)]
+    lines = sorted(out.getvalue().splitlines())
+    assert lines == ["[0]<stdout>:one line of 0", "[1]<stdout>:one line of 1"], err.getvalue()
+
+
+def test_a_failure_under_mpirun_tells_its_cause(spark, monkeypatch):
+    def fails_on_one():
+        import os
+        import time
+
+        if os.environ["HOROVOD_RANK"] == "1":
+            raise KeyError("no such column")
+        time.sleep(60)
+
+    err = io.StringIO()
+    with pytest.raises(RuntimeError, match=r"rank 1 on host [\s\S]*in fails_on_one"):
+        horovod.spark.run(fails_on_one, num_proc=2, use_mpi=True, stderr=err)
+    assert "[1]<stderr>:KeyError" in err.getvalue()
+    with pytest.raises(RuntimeError, match="mpirun failed with exit code"):
+        horovod.spark.run(print, num_proc=2, use_mpi=True, stderr=err, extra_mpi_args="--nonsense")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(RuntimeError, match="needs mpirun on the driver"):
+        horovod.spark.run(print, num_proc=2, use_mpi=True)
+    with pytest.raises(ValueError, match="use_mpi=True"):
+        horovod.spark.run(print, num_proc=2, extra_mpi_args="-v")
+
+
+@pytest.mark.parametrize("use_mpi", [False, True])
+def test_a_cancelled_job_leaves_no_process(spark, tmp_path, use_mpi):
+    thread, errors = run_aside(tmp_path, use_mpi=use_mpi)
     pids = pids_in(tmp_path)
+    # The guardians, or mpirun's daemon.
+    pids += {parent_of(pid) for pid in pids}
     spark.sparkContext.cancelAllJobs()
     thread.join(60)
     assert errors and "Spark job" in str(errors[0]), errors
@@ -187,9 +241,7 @@ def test_a_killed_executor_fails_the_run_and_leaves_no_process(spark, tmp_path):
     pids = pids_in(tmp_path)
     executor = pids[0]
     while "java" not in pathlib.Path(f"/proc/{executor}/comm").read_text():
-        executor = int(
-            pathlib.Path(f"/proc/{executor}/stat").read_text().rpartition(")")[2].split()[1]
-        )
+        executor = parent_of(executor)
     os.kill(executor, signal.SIGKILL)
     thread.join(100)
     assert errors and "Spark job" in str(errors[0]), errors
@@ -234,8 +286,8 @@ def test_without_a_context_it_says_what_to_do():
 
 
 def test_devices_are_those_of_the_task(monkeypatch):
-    from horovod.spark import task
+    from horovod.spark import meeting, task
 
     assert task.get_available_devices() == []
-    monkeypatch.setenv(task.DEVICES, json.dumps(["3"]))
+    monkeypatch.setenv(meeting.DEVICES, json.dumps(["3"]))
     assert task.get_available_devices() == ["3"]

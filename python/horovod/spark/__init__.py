@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from horovod.spark.runner import run
 
-__all__ = ["run"]
+__all__ = ["run", "run_elastic"]
+
+
+def run_elastic(*_: Any, **__: Any) -> list[Any]:
+    """Not there yet; it needs the driver of elastic training."""
+    raise RuntimeError("horovod.spark.run_elastic is not there yet; use horovod.spark.run")

@@ -4,17 +4,32 @@ The driver serves an authenticated store, whose secret reaches tasks inside Spar
 
     task/<index>     a task is there: Arrival
     place/<index>    which rank it is: Place
-    failed           the first task whose rank has not ended well: Failure
+    failed           what has gone wrong first: Failure
     output/<rank>.<stream>/<n>   what a rank writes, if the caller wants it, and its messages
     func, result/…   as of horovod.run
+
+With mpirun also, between its remote shell on the driver and the first task of each host:
+
+    places           of all ranks, in their order
+    order/<host>     the command that mpirun wants to have run there
+    obeyed/<host>    how it ended: Obeyed
+    over             the others of the host may go
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 
 ARRIVAL, PLACE, FAILED, OUTPUT = "task/{}", "place/{}", "failed", "output/{}/{}"
+PLACES, ORDER, OBEYED, OVER = "places", "order/{}", "obeyed/{}", "over"
 MESSAGES = 3  # a stream beside standard output, 1, and standard error, 2
+
+# In environments: the devices of a rank; Python and folder of an executor, for ranks that mpirun
+# starts; and where mpirun's remote shell finds the store.
+DEVICES = "_HOROVOD_SPARK_DEVICES"
+PYTHON, FOLDER = "_HOROVOD_SPARK_PYTHON", "_HOROVOD_SPARK_FOLDER"
+STORE, SECRET = "_HOROVOD_SPARK_STORE", "_HOROVOD_SPARK_SECRET"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +42,7 @@ class Invitation:
     environment: dict[str, str | None]
     executable: str | None
     wants_output: bool
+    uses_mpi: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +52,7 @@ class Arrival:
     host: str
     name: str
     attempt: int
+    devices: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,18 +65,33 @@ class Place:
     local_size: int
     cross_rank: int
     cross_size: int
+    host: str
+    devices: tuple[str, ...]
 
     def settings(self) -> dict[str, str]:
-        return {f"HOROVOD_{name.upper()}": str(n) for name, n in dataclasses.asdict(self).items()}
+        """For the environment of the rank."""
+        names = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
+        return {
+            **{f"HOROVOD_{name.upper()}": str(getattr(self, name)) for name in names},
+            "HOROVOD_HOSTNAME": self.host,
+            DEVICES: json.dumps(self.devices),
+        }
 
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """Which rank has failed, and how its process ended."""
+    """What has gone wrong; the rank, if it is one that has ended."""
 
-    rank: int
-    host: str
-    ended: str
+    what: str
+    rank: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Obeyed:
+    """How a command of mpirun's has ended, and what it has written."""
+
+    code: int
+    output: str
 
 
 def places_of(arrivals: list[Arrival]) -> list[Place]:
@@ -79,5 +111,7 @@ def places_of(arrivals: list[Arrival]) -> list[Place]:
                 local_size=len(indices),
                 cross_rank=peers.index(host),
                 cross_size=len(peers),
+                host=arrivals[index].host,
+                devices=arrivals[index].devices,
             )
     return [places[index] for index in range(len(arrivals))]

@@ -7,7 +7,7 @@ import os
 import threading
 
 from horovod.runner import mailbox
-from horovod.spark import meeting, task
+from horovod.spark import meeting
 
 _lock = threading.Lock()
 _numbers = itertools.count()
@@ -17,7 +17,7 @@ _box: mailbox.Box | None = None
 def send(text: str) -> bool:
     """False if this process is no rank of a run on Spark."""
     global _box  # noqa: PLW0603
-    if task.DEVICES not in os.environ:
+    if meeting.DEVICES not in os.environ:
         return False
     with _lock:
         _box = _box or mailbox.another_of_rank()

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import itertools
 import logging
 import os
-import threading
+import shlex
 import time
-from collections.abc import Iterator
 from typing import Any, Callable, TextIO
 
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner import mailbox
-from horovod.spark import meeting
+from horovod.spark import cluster, meeting, mpirun, output
 from horovod.spark.task import host
 
 _log = logging.getLogger("horovod.spark")
 
 START_SECONDS = 600.0
-SLOT_SECONDS = 10.0  # executors that have just been asked for come within seconds
 LOOK_SECONDS = 0.2  # how often to look whether the Spark job has ended
 END_SECONDS = 5.0  # for ranks to hear of the failure of another and end by themselves
-
-NAMES = {1: "stdout", 2: "stderr"}
-
-_runs = itertools.count()
 
 
 def run(
@@ -50,6 +42,7 @@ def run(
 
     num_proc: by default as many as Spark runs side by side.
     start_timeout: seconds until all tasks have to be there; HOROVOD_SPARK_START_TIMEOUT, or 600.
+    use_mpi: have mpirun start the ranks, with `extra_mpi_args`; it shows what they write.
     env: variables of the ranks besides those of the executors; None unsets one.
     stdout, stderr: where to write what ranks say, each line with its rank; by default it is in the
         logs of the executors.
@@ -57,8 +50,8 @@ def run(
     """
     if use_mpi and use_gloo:
         raise ValueError("use_gloo and use_mpi exclude each other; pass one of them")
-    if use_mpi:
-        raise ValueError("use_mpi is not there yet; leave it out: ranks need no MPI")
+    if extra_mpi_args and not use_mpi:
+        raise ValueError("extra_mpi_args are for mpirun; pass use_mpi=True, or leave them out")
     return run_ranks(
         fn,
         args,
@@ -70,7 +63,13 @@ def run(
         verbose=verbose,
         with_time=prefix_output_with_timestamp,
         executable=executable,
+        mpi_args=_mpi_arguments(nics, extra_mpi_args) if use_mpi else None,
     )
+
+
+def _mpi_arguments(nics: list[str] | None, extra: str | None) -> list[str]:
+    interfaces = ["-mca", "btl_tcp_if_include", ",".join(nics)] if nics else []
+    return [*interfaces, *shlex.split(extra or "")]
 
 
 def run_ranks(
@@ -85,122 +84,56 @@ def run_ranks(
     verbose: int = 1,
     with_time: bool = False,
     executable: str | None = None,
+    mpi_args: list[str] | None = None,
 ) -> list[Any]:
-    """As run(). `streams` are the caller's for what ranks write, and for their messages."""
-    context = _active_context()
+    """As run(). `streams` are the caller's for what ranks write, and for their messages.
+
+    mpi_args: more of them for mpirun, which then starts the ranks.
+    """
+    if mpi_args is not None:
+        mpirun.check()
+    spark = cluster.active()
     if num_proc is None:
-        num_proc = context.defaultParallelism
+        num_proc = spark.default_size()
     if num_proc <= 0:
         raise ValueError(f"num_proc has to be above 0, not {num_proc}")
     if start_seconds is None:
         start_seconds = float(os.environ.get("HOROVOD_SPARK_START_TIMEOUT", START_SECONDS))
     if verbose >= 1:
         _log.info("Running %d processes", num_proc)
-    uses_barrier = not _allocates_dynamically(context)
-    if uses_barrier:
-        _wait_for_slots(context, num_proc)
+    spark.check_slots(num_proc)
 
     with mailbox.Office(is_local=False) as office:
         office.send("func", (fn, tuple(args), kwargs))
         invitation = meeting.Invitation(
-            addresses=f"{context.getConf().get('spark.driver.host')}:{office.port}",
+            addresses=f"{spark.address()}:{office.port}",
             secret=office.secret,
             start_seconds=start_seconds,
             environment=env,
             executable=executable,
-            wants_output=streams[1] is not None or streams[2] is not None,
+            wants_output=mpi_args is None and not (streams[1] is None and streams[2] is None),
+            uses_mpi=mpi_args is not None,
         )
-        with _Job(context, num_proc, invitation, uses_barrier) as job:
+        with cluster.Job(spark, num_proc, functools.partial(host.serve, invitation)) as job:
             run = _Run(office, job, num_proc, start_seconds)
-            run.give_places()
-            with _outputs(invitation, num_proc, streams, with_time):
-                run.wait()
+            places = run.give_places()
+            if mpi_args is None:
+                with output.shown(invitation, num_proc, streams, with_time):
+                    run.wait()
+            else:
+                office.send(meeting.PLACES, places)
+                words = mpirun.command(places, mpi_args)
+                store = f"127.0.0.1:{office.port}"
+                with mpirun.Mpirun(words, store, office.secret, streams, with_time):
+                    run.wait()
             return run.results()
-
-
-def _active_context() -> Any:
-    try:
-        import pyspark
-    except ImportError as error:
-        raise ImportError(f"horovod.spark needs pyspark ({error}); pip install pyspark") from error
-    context = pyspark.SparkContext._active_spark_context
-    if context is None:
-        raise RuntimeError(
-            "there is no SparkContext in this process; make a SparkSession first. A session of "
-            "Spark Connect has none: Horovod has to run where the driver of Spark is"
-        )
-    return context
-
-
-def _allocates_dynamically(context: Any) -> bool:
-    """Whether executors come and go, with which Spark has no barrier jobs."""
-    return context.getConf().get("spark.dynamicAllocation.enabled", "false").lower() == "true"
-
-
-def _slots(context: Any) -> int | None:
-    """How many tasks Spark can run side by side now; None where it does not say."""
-    try:
-        scala = context._jsc.sc()
-        return scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())
-    except Exception:  # no part of Spark's public interface
-        return None
-
-
-def _wait_for_slots(context: Any, wanted: int) -> None:
-    deadline = time.monotonic() + SLOT_SECONDS
-    while (slots := _slots(context)) is not None and slots < wanted:
-        if time.monotonic() > deadline:
-            raise RuntimeError(
-                f"Spark has {slots} task slots, and {wanted} processes are asked for, which have "
-                "to run at the same time; pass a smaller num_proc, or give Spark more cores "
-                "(spark.executor.instances, spark.executor.cores, spark.cores.max, local[N]) or "
-                "fewer per task (spark.task.cpus)"
-            )
-        time.sleep(LOOK_SECONDS)
-
-
-class _Job:
-    """The Spark job of a run, in a thread of its own; leaving it cancels what is left of it."""
-
-    def __init__(
-        self, context: Any, num_proc: int, invitation: meeting.Invitation, uses_barrier: bool
-    ) -> None:
-        from pyspark import InheritableThread
-
-        self._context = context
-        self._group = f"horovod.spark.run.{next(_runs)}"
-        self._tasks = context.parallelize(range(num_proc), num_proc)
-        if uses_barrier:
-            self._tasks = self._tasks.barrier()
-        self._work = functools.partial(host.serve, invitation)
-        self.error: Exception | None = None
-        self._thread = InheritableThread(target=self._run, name="horovod-spark-job", daemon=True)
-
-    def _run(self) -> None:
-        self._context.setJobGroup(self._group, "Horovod", interruptOnCancel=True)
-        try:
-            self._tasks.mapPartitionsWithIndex(self._work).collect()
-        except Exception as error:
-            self.error = error
-
-    def __enter__(self) -> _Job:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._thread.is_alive():
-            self._context.cancelJobGroup(self._group)
-            self._thread.join()
-
-    def has_ended(self) -> bool:
-        return not self._thread.is_alive()
 
 
 class _Run:
     """One run, from the tasks' arrival to their results."""
 
     def __init__(
-        self, office: mailbox.Office, job: _Job, num_proc: int, start_seconds: float
+        self, office: mailbox.Office, job: cluster.Job, num_proc: int, start_seconds: float
     ) -> None:
         self._office = office
         self._job = job
@@ -209,8 +142,8 @@ class _Run:
         self._hosts: dict[int, str] = {}
         self._failure: meeting.Failure | None = None
 
-    def give_places(self) -> None:
-        """Wait for the tasks, and tell each of them its rank."""
+    def give_places(self) -> list[meeting.Place]:
+        """Wait for the tasks, and tell each of them its rank; places by rank."""
         deadline = time.monotonic() + self._start_seconds
         arrivals: list[meeting.Arrival] = []
         while len(arrivals) < self._size:
@@ -229,9 +162,11 @@ class _Run:
                     "pass a larger start_timeout (HOROVOD_SPARK_START_TIMEOUT). Timeout after "
                     f"{self._start_seconds:g} seconds."
                 )
-        for index, place in enumerate(meeting.places_of(arrivals)):
+        places = meeting.places_of(arrivals)
+        for index, place in enumerate(places):
             self._hosts[place.rank] = arrivals[index].name
             self._office.send(meeting.PLACE.format(index), place)
+        return sorted(places, key=lambda place: place.rank)
 
     def wait(self) -> None:
         """Until the job has ended; a rank that fails ends the others."""
@@ -259,11 +194,7 @@ class _Run:
                 f"{self._hosts[rank]} raised an exception:\n{result.traceback}"
             ) from result.error
         if there:
-            who = f"Process name: {failure.rank}, " if failure.rank >= 0 else ""
-            raise RuntimeError(
-                f"one or more processes exited with non-zero status. {who}Host: {failure.host}, "
-                f"it ended {failure.ended}"
-            )
+            raise RuntimeError(f"one or more processes exited with non-zero status. {failure.what}")
         if self._job.error is not None:
             raise RuntimeError(self._job_failure()) from self._job.error
         return [results[rank].value for rank in range(self._size)]
@@ -272,53 +203,3 @@ class _Run:
         text = str(self._job.error).strip().splitlines()
         reason = next((line for line in text if "Exception" in line or "failure" in line), "")
         return f"Spark job has failed, or was cancelled: {reason.strip() or text[:1]}"
-
-
-@contextlib.contextmanager
-def _outputs(
-    invitation: meeting.Invitation,
-    num_proc: int,
-    streams: dict[int, TextIO | None],
-    with_time: bool,
-) -> Iterator[None]:
-    """Writes what ranks say to the caller's streams."""
-    lock = threading.Lock()
-    over = threading.Event()
-
-    def pump(rank: int, number: int, stream: TextIO) -> None:
-        box = mailbox.Box(invitation.addresses, invitation.secret)
-        rest = b""
-        for piece in itertools.count():
-            name = meeting.OUTPUT.format(f"{rank}.{number}", piece)
-            there, data = box.get(name, LOOK_SECONDS)
-            while not there and not over.is_set():
-                there, data = box.get(name, LOOK_SECONDS)
-            if not there or data is None:
-                break
-            box.forget(name)
-            *lines, rest = (rest + data).split(b"\n")
-            write(stream, rank, number, lines)
-        write(stream, rank, number, [rest] if rest else [])
-
-    def write(stream: TextIO, rank: int, number: int, lines: list[bytes]) -> None:
-        label = "" if number == meeting.MESSAGES else f"[{rank}]<{NAMES[number]}>:"
-        if with_time and label:
-            label = f"{time.strftime('%a %b %d %H:%M:%S %Y')}{label}"
-        text = "".join(f"{label}{line.decode(errors='replace')}\n" for line in lines)
-        with lock:
-            stream.write(text)
-            stream.flush()
-
-    threads = []
-    for rank in range(num_proc):
-        for number, stream in streams.items():
-            if stream is not None:
-                thread = threading.Thread(target=pump, args=(rank, number, stream), daemon=True)
-                threads.append(thread)
-                thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 
-__all__ = ["get_available_devices"]
+from horovod.spark import meeting
 
-DEVICES = "_HOROVOD_SPARK_DEVICES"
+__all__ = ["get_available_devices"]
 
 
 def get_available_devices() -> list[str]:
     """The GPUs that Spark has assigned to the task of this rank; none without GPU scheduling."""
-    return json.loads(os.environ.get(DEVICES, "[]"))
+    return json.loads(os.environ.get(meeting.DEVICES, "[]"))

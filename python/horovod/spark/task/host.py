@@ -1,12 +1,12 @@
 """The task: it says that it is there, learns its rank, and looks after the process of that rank.
 
 The rank is a process of its own, because Spark uses Python workers again and would leave the
-environment and the threads of one run to the next.
+environment and the threads of one run to the next. With mpirun the first task of a host looks after
+mpirun's daemon instead, which starts the ranks of that host, and the others wait for its end.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -17,11 +17,13 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from horovod.runner import mailbox
+from horovod.runner.common.util import guardian
 from horovod.runner.common.util.host_hash import host_hash
-from horovod.spark import meeting, task
+from horovod.spark import meeting
 
 # What one value of the store carries: pieces that are small enough to appear soon.
 PIECE = 64 << 10
+WAIT_SECONDS = 60.0  # for one answer of the store, which is asked again
 
 
 def serve(invitation: meeting.Invitation, index: int, _: Iterator[Any]) -> Iterator[int]:
@@ -29,57 +31,61 @@ def serve(invitation: meeting.Invitation, index: int, _: Iterator[Any]) -> Itera
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    attempt = context.attemptNumber()
+    resources = context.resources()
+    arrival = meeting.Arrival(
+        host_hash(),
+        socket.gethostname(),
+        context.attemptNumber(),
+        tuple(resources["gpu"].addresses) if "gpu" in resources else (),
+    )
     box = mailbox.Box(invitation.addresses, invitation.secret)
-    arrival = meeting.Arrival(host_hash(), socket.gethostname(), attempt)
-    if attempt > 0:  # the first one is gone, and with it its rank
-        box.put(meeting.FAILED, meeting.Failure(-1, arrival.name, f"task {index} was lost"))
-        raise RuntimeError("Horovod cannot start a task of a run again")
+    if arrival.attempt > 0:  # the first one is gone, and with it its rank
+        lost = f"task {index} was lost, and with it its rank"
+        box.put(meeting.FAILED, meeting.Failure(lost))
+        raise RuntimeError(f"{lost}; Horovod cannot start a task of a run again")
     box.put(meeting.ARRIVAL.format(index), arrival)
     there, place = box.get(meeting.PLACE.format(index), invitation.start_seconds)
     if not there:
         raise RuntimeError(
             f"task {index} was not told its rank within {invitation.start_seconds:g} s"
         )
-    resources = context.resources()
-    devices = list(resources["gpu"].addresses) if "gpu" in resources else []
-    ended = _run_rank(invitation, box, place, devices)
-    if ended:
-        box.put(meeting.FAILED, meeting.Failure(place.rank, arrival.name, ended))
+    if not invitation.uses_mpi:
+        ended = _run_rank(invitation, box, place)
+        if ended:
+            what = f"Process name: {place.rank}, Host: {arrival.name}, it ended {ended}"
+            box.put(meeting.FAILED, meeting.Failure(what, place.rank))
+    elif place.local_rank == 0:
+        _obey_mpirun(invitation, box, place.host)
+    else:
+        while not box.get(meeting.OVER, WAIT_SECONDS)[0]:
+            pass  # the end of the driver ends this, too
     yield place.rank
 
 
-def _environment(
-    invitation: meeting.Invitation, place: meeting.Place, devices: list[str]
-) -> dict[str, str]:
+def _environment(invitation: meeting.Invitation) -> dict[str, str]:
     merged: dict[str, str | None] = {**os.environ, **invitation.environment}
     environment = {name: value for name, value in merged.items() if value is not None}
-    port = invitation.addresses.rpartition(":")[2]
     return {
         **environment,
-        **place.settings(),
-        "HOROVOD_HOSTNAME": host_hash(),
         "HOROVOD_RENDEZVOUS": invitation.addresses,
         "_HOROVOD_SECRET_KEY": invitation.secret,
-        mailbox.PORT: port,
+        mailbox.PORT: invitation.addresses.rpartition(":")[2],
         mailbox.SECRET: invitation.secret,
-        task.DEVICES: json.dumps(devices),
         # Modules that were sent with the job.
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
 
 
-def _run_rank(
-    invitation: meeting.Invitation,
-    box: mailbox.Box,
-    place: meeting.Place,
-    devices: list[str],
-) -> str:
+def _run_rank(invitation: meeting.Invitation, box: mailbox.Box, place: meeting.Place) -> str:
     """How the process of a rank ended, if not well."""
     piped = subprocess.PIPE if invitation.wants_output else None
     process = subprocess.Popen(
-        [invitation.executable or sys.executable, "-m", "horovod.spark.task.exec_fn"],
-        env=_environment(invitation, place, devices),
+        [
+            *guardian.command(guardian.OVER, 0),
+            invitation.executable or sys.executable,
+            *("-m", "horovod.runner.run_task"),
+        ],
+        env={**_environment(invitation), **place.settings()},
         stdin=subprocess.PIPE,  # which closes with this process, whatever ends it
         stdout=piped,
         stderr=piped,
@@ -94,12 +100,10 @@ def _run_rank(
             pump.start()
             pumps.append(pump)
     code = process.wait()
-    assert process.stdin is not None
-    process.stdin.close()  # ends what the rank has left behind
     for pump in pumps:
         pump.join()
-    if code < 0:
-        return f"by signal {signal.Signals(-code).name}"
+    if code > 128:
+        return f"by signal {signal.Signals(code - 128).name}"
     return f"with exit code {code}" if code else ""
 
 
@@ -109,3 +113,24 @@ def _pump(stream: BinaryIO, box: mailbox.Box, rank: int, number: int) -> None:
         box.put(meeting.OUTPUT.format(f"{rank}.{number}", piece), data)
         piece += 1
     box.put(meeting.OUTPUT.format(f"{rank}.{number}", piece), None)
+
+
+def _obey_mpirun(invitation: meeting.Invitation, box: mailbox.Box, host: str) -> None:
+    there, command = box.get(meeting.ORDER.format(host), invitation.start_seconds)
+    if not there:
+        raise RuntimeError(f"mpirun asked for nothing within {invitation.start_seconds:g} s")
+    process = subprocess.Popen(
+        [*guardian.command(guardian.OVER, 0), "/bin/sh", "-c", command],
+        env={
+            **_environment(invitation),
+            meeting.PYTHON: invitation.executable or sys.executable,
+            meeting.FOLDER: os.getcwd(),
+        },
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,  # only of the daemon: mpirun itself brings what ranks write
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    said = process.stdout.read().decode(errors="replace")
+    box.put(meeting.OBEYED.format(host), meeting.Obeyed(process.wait(), said))

@@ -1,0 +1,194 @@
+"""Where tasks run: the Spark whose driver is this process, or the other end of Spark Connect."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Callable, Protocol
+
+SLOT_SECONDS = 10.0  # executors that have just been asked for come within seconds
+LOOK_SECONDS = 0.2
+CANCEL_SECONDS = 60.0  # for tasks to end that were told to
+AGAIN_SECONDS = (
+    1.0  # between one cancellation and the next: the job may not have begun at the first
+)
+
+# Be the task of this index, given the data of its partition; yields numbers of no interest.
+Work = Callable[[int, Iterator[Any]], Iterator[int]]
+
+THREAD = "horovod-spark-job"
+
+_runs = itertools.count()
+
+
+class Cluster(Protocol):
+    """One Spark, for one run."""
+
+    def default_size(self) -> int:
+        """How many tasks it runs side by side."""
+
+    def check_slots(self, wanted: int) -> None:
+        """Raise if so many tasks cannot run at the same time, as far as that can be known."""
+
+    def address(self) -> str:
+        """By which executors reach this process."""
+
+    def run(self, size: int, work: Work) -> None:
+        """Run that many tasks, at the same time, to their end."""
+
+    def cancel(self) -> None:
+        """End a run() of another thread."""
+
+    def thread(self, work: Callable[[], None]) -> threading.Thread:
+        """For such a run(): one that has what the caller has set for the jobs of this thread."""
+
+
+def active() -> Cluster:
+    """The Spark that this process has a session of."""
+    try:
+        import pyspark
+    except ImportError as error:
+        raise ImportError(f"horovod.spark needs pyspark ({error}); pip install pyspark") from error
+    # A client of Spark Connect alone has no such class.
+    context = getattr(getattr(pyspark, "SparkContext", None), "_active_spark_context", None)
+    if context is not None:
+        return Driver(context)
+    try:
+        from pyspark.sql.connect.session import SparkSession
+    except ImportError:  # what it needs is not installed, so there is no such session
+        session = None
+    else:
+        session = SparkSession.getActiveSession()
+    if session is None:
+        raise RuntimeError("there is no SparkContext in this process; make a SparkSession first")
+    return Connect(session)
+
+
+class Driver:
+    """The Spark whose driver is this process."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._conf = context.getConf()
+        self._group = f"horovod.spark.run.{next(_runs)}"
+
+    def default_size(self) -> int:
+        return self._context.defaultParallelism
+
+    def check_slots(self, wanted: int) -> None:
+        if _allocates_dynamically(self._conf):
+            return
+        deadline = time.monotonic() + SLOT_SECONDS
+        while (slots := self._slots()) is not None and slots < wanted:
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"Spark has {slots} task slots, and {wanted} processes are asked for, which "
+                    "have to run at the same time; pass a smaller num_proc, or give Spark more "
+                    "cores (spark.executor.instances, spark.executor.cores, spark.cores.max, "
+                    "local[N]) or fewer per task (spark.task.cpus)"
+                )
+            time.sleep(LOOK_SECONDS)
+
+    def _slots(self) -> int | None:
+        """How many tasks Spark can run side by side now; None where it does not say."""
+        try:
+            scala = self._context._jsc.sc()
+            profile = scala.resourceProfileManager().defaultResourceProfile()
+            return scala.maxNumConcurrentTasks(profile)
+        except Exception:  # no part of Spark's public interface
+            return None
+
+    def address(self) -> str:
+        return self._conf.get("spark.driver.host")
+
+    def run(self, size: int, work: Work) -> None:
+        self._context.setJobGroup(self._group, "Horovod", interruptOnCancel=True)
+        tasks = self._context.parallelize(range(size), size)
+        if not _allocates_dynamically(self._conf):
+            tasks = tasks.barrier()
+        tasks.mapPartitionsWithIndex(work).collect()
+
+    def cancel(self) -> None:
+        self._context.cancelJobGroup(self._group)
+
+    def thread(self, work: Callable[[], None]) -> threading.Thread:
+        from pyspark import InheritableThread
+
+        return InheritableThread(target=work, name=THREAD, daemon=True)
+
+
+class Connect:
+    """A Spark at the other end of Spark Connect, whose executors can reach this process."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._tag = f"horovod.spark.run.{next(_runs)}"
+
+    def default_size(self) -> int:
+        raise ValueError("with Spark Connect num_proc has to be given: it does not tell its slots")
+
+    def check_slots(self, wanted: int) -> None:
+        """Spark Connect does not tell how many there are."""
+
+    def address(self) -> str:
+        # That of the interface towards the server, near which the executors are.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((self._session.client.host, 1))  # sends nothing
+            return probe.getsockname()[0]
+
+    def run(self, size: int, work: Work) -> None:
+        def in_arrow(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow
+            from pyspark import TaskContext
+
+            ranks = list(work(TaskContext.get().partitionId(), batches))
+            yield pyarrow.RecordBatch.from_pydict({"rank": ranks})
+
+        self._session.addTag(self._tag)
+        tasks = self._session.range(0, size, 1, size)
+        is_barrier = not _allocates_dynamically(self._session.conf)
+        tasks.mapInArrow(in_arrow, "rank long", barrier=is_barrier).collect()
+
+    def cancel(self) -> None:
+        self._session.interruptTag(self._tag)
+
+    def thread(self, work: Callable[[], None]) -> threading.Thread:
+        return threading.Thread(target=work, name=THREAD, daemon=True)
+
+
+def _allocates_dynamically(conf: Any) -> bool:
+    """Whether executors come and go, with which Spark has no barrier jobs."""
+    return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
+
+
+class Job:
+    """A run of tasks, in a thread of its own; leaving it cancels what is left of it."""
+
+    def __init__(self, cluster: Cluster, size: int, work: Work) -> None:
+        self._cluster = cluster
+        self._size = size
+        self._work = work
+        self.error: Exception | None = None
+        self._thread = cluster.thread(self._run)
+
+    def _run(self) -> None:
+        try:
+            self._cluster.run(self._size, self._work)
+        except Exception as error:
+            self.error = error
+
+    def __enter__(self) -> Job:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        latest = time.monotonic() + CANCEL_SECONDS
+        while self._thread.is_alive() and time.monotonic() < latest:
+            self._cluster.cancel()
+            self._thread.join(AGAIN_SECONDS)
+
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()

@@ -1,0 +1,131 @@
+"""Has mpirun start the ranks: a run of Open MPI whose hosts are executors.
+
+mpirun reaches them by a remote shell of ours, `remote_shell`, which hands the command of its daemon
+to the first task of the host. The daemon starts the ranks there, and brings what they write.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from typing import TextIO
+
+from horovod.runner import mailbox
+from horovod.runner.common.util import safe_shell_exec, tiny_shell_exec
+from horovod.spark import meeting, output
+
+REMEDY = "or leave use_mpi out: ranks need no MPI"
+_TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
+_REMOTE_SHELL = "horovod.spark.remote_shell"
+# Which Python and which folder is the executor's matter: the driver may have others.
+_RANK = f'cd "${meeting.FOLDER}" && exec "${meeting.PYTHON}" -m horovod.spark.task.mpi_rank'
+
+
+def check() -> None:
+    """Raise unless there is an mpirun that can do it."""
+    said = tiny_shell_exec.execute("mpirun --version")
+    if said is None or said[1] != 0:
+        raise RuntimeError(f"use_mpi needs mpirun on the driver: install Open MPI 4, {REMEDY}")
+    version = re.search(r"Open MPI\) (\d+)", said[0])
+    if version is None or version.group(1) != "4":
+        first = said[0].strip().splitlines()[0] if said[0].strip() else "one that says nothing"
+        raise RuntimeError(
+            f"use_mpi needs an mpirun of Open MPI 4, and the one of the driver is {first}: "
+            f"install that, {REMEDY}"
+        )
+
+
+def command(places: list[meeting.Place], more: list[str]) -> list[str]:
+    """The line of mpirun; `places` by rank."""
+    hosts = {place.host: place.local_size for place in places}
+    agent = f"{sys.executable} -m {_REMOTE_SHELL}"
+    return [
+        *("mpirun", "--allow-run-as-root", "--tag-output"),
+        *("-np", str(len(places))),
+        *("-H", ",".join(f"{host}:{slots}" for host, slots in hosts.items())),
+        *("-bind-to", "none", "-map-by", "slot"),
+        *("-mca", "pml", "ob1", "-mca", "btl", "^openib"),
+        *("-mca", "plm", "rsh", "-mca", "plm_rsh_agent", agent),
+        # All by this process, because executors have no such remote shell, and side by side.
+        *("-mca", "plm_rsh_no_tree_spawn", "true"),
+        *("-mca", "plm_rsh_num_concurrent", str(len(hosts))),
+        # Daemons stay in the foreground, so that their tasks see them end.
+        *("-mca", "orte_leave_session_attached", "true"),
+        *more,
+        *("/bin/sh", "-c", _RANK),
+    ]
+
+
+class _Lines:
+    """What mpirun writes, as it is for other runs: whole lines, with their ranks.
+
+    It tags each piece that it has got from a rank, be that a line or a part of one.
+    """
+
+    def __init__(self, stream: TextIO, number: int, with_time: bool) -> None:
+        self._stream, self._number, self._with_time = stream, number, with_time
+        self._begun: dict[int, str] = {}
+
+    def write(self, text: str) -> None:
+        own, *tagged = _TAG.split(text)
+        self._stream.write(own)
+        for rank, piece in zip(map(int, tagged[::2]), tagged[1::2]):
+            line = self._begun.pop(rank, "") + piece
+            if line.endswith(("\n", "\r")):
+                self._stream.write(output.label_of(rank, self._number, self._with_time) + line)
+            else:
+                self._begun[rank] = line
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+class Mpirun:
+    """Runs mpirun while the body does; leaving it ends what is left of it."""
+
+    def __init__(
+        self,
+        words: list[str],
+        store: str,
+        secret: str,
+        streams: dict[int, TextIO | None],
+        with_time: bool,
+    ) -> None:
+        self._words = words
+        self._store, self._secret = store, secret
+        self._stdout = _Lines(streams[1] or sys.stdout, 1, with_time)
+        self._stderr = _Lines(streams[2] or sys.stderr, 2, with_time)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="horovod-spark-mpirun", daemon=True)
+
+    def _run(self) -> None:
+        environment = {
+            **os.environ,
+            meeting.STORE: self._store,
+            meeting.SECRET: self._secret,
+            # Of this Python, for the remote shell.
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        }
+        code = safe_shell_exec.execute(
+            self._words,
+            environment,
+            stdout=self._stdout,
+            stderr=self._stderr,
+            events=[self._stop],
+        )
+        if self._stop.is_set():
+            return
+        box = mailbox.Box(self._store, self._secret)
+        if code:
+            box.put(meeting.FAILED, meeting.Failure(f"mpirun failed with exit code {code}"))
+        box.put(meeting.OVER, True)
+
+    def __enter__(self) -> Mpirun:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()  # its guardian ends it within seconds
