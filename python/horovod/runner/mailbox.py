@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 from horovod import _core
@@ -38,16 +39,17 @@ class Result:
         return state
 
 
-def uses_tls() -> bool:
+def uses_tls(environment: Mapping[str, str | None] = os.environ) -> bool:
     """Whether connections to stores are encrypted."""
-    return os.environ.get("HOROVOD_TLS", "0") not in ("", "0")
+    return environment.get("HOROVOD_TLS") not in (None, "", "0")
 
 
 class Box:
     """One connection to the store."""
 
-    def __init__(self, address: str, secret: str) -> None:
-        self._client = _core.store_connect(address, secret, uses_tls(), CONNECT_SECONDS)
+    def __init__(self, address: str, secret: str, tls: bool | None = None) -> None:
+        tls = uses_tls() if tls is None else tls
+        self._client = _core.store_connect(address, secret, tls, CONNECT_SECONDS)
 
     def put(self, name: str, obj: Any) -> None:
         import cloudpickle
@@ -82,12 +84,13 @@ class Box:
 class Office:
     """The store of one run, and its owner's own box."""
 
-    def __init__(self, is_local: bool) -> None:
+    def __init__(self, is_local: bool, tls: bool | None = None) -> None:
         self.secret = _core.make_secret()
         bind = "127.0.0.1" if is_local else None
-        self._store = _core.store_start(self.secret, bind, uses_tls())
+        tls = uses_tls() if tls is None else tls
+        self._store = _core.store_start(self.secret, bind, tls)
         self.port = _core.store_port(self._store)
-        self._box = Box(f"127.0.0.1:{self.port}", self.secret)
+        self._box = Box(f"127.0.0.1:{self.port}", self.secret, tls)
 
     def __enter__(self) -> Office:
         return self

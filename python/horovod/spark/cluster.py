@@ -28,7 +28,10 @@ class Cluster(Protocol):
     """One Spark, for one run."""
 
     def default_size(self) -> int:
-        """How many tasks it runs side by side."""
+        """How many tasks a job has if nobody says how many."""
+
+    def slots(self) -> int | None:
+        """How many it can run now; None where it does not say."""
 
     def check_slots(self, wanted: int) -> None:
         """Raise if so many tasks cannot run at the same time, as far as that can be known."""
@@ -82,7 +85,7 @@ class Driver:
         if _allocates_dynamically(self._conf):
             return
         deadline = time.monotonic() + SLOT_SECONDS
-        while (slots := self._slots()) is not None and slots < wanted:
+        while (slots := self.slots()) is not None and slots < wanted:
             if time.monotonic() > deadline:
                 raise RuntimeError(
                     f"Spark has {slots} task slots, and {wanted} processes are asked for, which "
@@ -92,8 +95,7 @@ class Driver:
                 )
             time.sleep(LOOK_SECONDS)
 
-    def _slots(self) -> int | None:
-        """How many tasks Spark can run side by side now; None where it does not say."""
+    def slots(self) -> int | None:
         try:
             scala = self._context._jsc.sc()
             profile = scala.resourceProfileManager().defaultResourceProfile()
@@ -129,6 +131,9 @@ class Connect:
 
     def default_size(self) -> int:
         raise ValueError("with Spark Connect num_proc has to be given: it does not tell its slots")
+
+    def slots(self) -> int | None:
+        return None
 
     def check_slots(self, wanted: int) -> None:
         """Spark Connect does not tell how many there are."""

@@ -21,6 +21,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from horovod.runner import mailbox
+
 ARRIVAL, PLACE, FAILED, OUTPUT = "task/{}", "place/{}", "failed", "output/{}/{}"
 PLACES, ORDER, OBEYED, OVER = "places", "order/{}", "obeyed/{}", "over"
 MESSAGES = 3  # a stream beside standard output, 1, and standard error, 2
@@ -38,11 +40,16 @@ class Invitation:
 
     addresses: str
     secret: str
+    tls: bool
     start_seconds: float
     environment: dict[str, str | None]
     executable: str | None
     wants_output: bool
     uses_mpi: bool
+
+    def accept(self) -> mailbox.Box:
+        """A connection to the store, for one thread."""
+        return mailbox.Box(self.addresses, self.secret, self.tls)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,6 @@ import sys
 import threading
 from typing import TextIO
 
-from horovod.runner import mailbox
 from horovod.runner.common.util import safe_shell_exec, tiny_shell_exec
 from horovod.spark import meeting, output
 
@@ -88,13 +87,12 @@ class Mpirun:
     def __init__(
         self,
         words: list[str],
-        store: str,
-        secret: str,
+        invitation: meeting.Invitation,
         streams: dict[int, TextIO | None],
         with_time: bool,
     ) -> None:
         self._words = words
-        self._store, self._secret = store, secret
+        self._invitation = invitation
         self._stdout = _Lines(streams[1] or sys.stdout, 1, with_time)
         self._stderr = _Lines(streams[2] or sys.stderr, 2, with_time)
         self._stop = threading.Event()
@@ -103,8 +101,9 @@ class Mpirun:
     def _run(self) -> None:
         environment = {
             **os.environ,
-            meeting.STORE: self._store,
-            meeting.SECRET: self._secret,
+            meeting.STORE: self._invitation.addresses,
+            meeting.SECRET: self._invitation.secret,
+            "HOROVOD_TLS": str(int(self._invitation.tls)),
             # Of this Python, for the remote shell.
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
@@ -117,7 +116,7 @@ class Mpirun:
         )
         if self._stop.is_set():
             return
-        box = mailbox.Box(self._store, self._secret)
+        box = self._invitation.accept()
         if code:
             box.put(meeting.FAILED, meeting.Failure(f"mpirun failed with exit code {code}"))
         box.put(meeting.OVER, True)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-from horovod.runner import mailbox
 from horovod.spark import meeting
 
 LOOK_SECONDS = 0.2  # how often to look whether the run is over
@@ -31,7 +30,7 @@ def shown(
     over = threading.Event()
 
     def pump(rank: int, number: int, stream: TextIO) -> None:
-        box = mailbox.Box(invitation.addresses, invitation.secret)
+        box = invitation.accept()
         rest = b""
         for piece in itertools.count():
             name = meeting.OUTPUT.format(f"{rank}.{number}", piece)

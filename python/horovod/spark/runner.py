@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
@@ -103,28 +104,31 @@ def run_ranks(
         _log.info("Running %d processes", num_proc)
     spark.check_slots(num_proc)
 
-    with mailbox.Office(is_local=False) as office:
+    tls = mailbox.uses_tls({**os.environ, **env})
+    with mailbox.Office(is_local=False, tls=tls) as office:
         office.send("func", (fn, tuple(args), kwargs))
         invitation = meeting.Invitation(
             addresses=f"{spark.address()}:{office.port}",
             secret=office.secret,
+            tls=tls,
             start_seconds=start_seconds,
             environment=env,
             executable=executable,
             wants_output=mpi_args is None and not (streams[1] is None and streams[2] is None),
             uses_mpi=mpi_args is not None,
         )
+        # The address that executors have may be one that only they can reach.
+        here = dataclasses.replace(invitation, addresses=f"127.0.0.1:{office.port}")
         with cluster.Job(spark, num_proc, functools.partial(host.serve, invitation)) as job:
             run = _Run(office, job, num_proc, start_seconds)
             places = run.give_places()
             if mpi_args is None:
-                with output.shown(invitation, num_proc, streams, with_time):
+                with output.shown(here, num_proc, streams, with_time):
                     run.wait()
             else:
                 office.send(meeting.PLACES, places)
                 words = mpirun.command(places, mpi_args)
-                store = f"127.0.0.1:{office.port}"
-                with mpirun.Mpirun(words, store, office.secret, streams, with_time):
+                with mpirun.Mpirun(words, here, streams, with_time):
                     run.wait()
             return run.results()
 

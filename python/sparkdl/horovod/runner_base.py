@@ -45,14 +45,14 @@ class HorovodRunner:
                 DeprecationWarning,
                 stacklevel=2,
             )
-        from horovod.spark import meeting, runner
+        from horovod.spark import cluster, meeting, runner
 
         everything = self.driver_log_verbosity == "all"
         return runner.run_ranks(
             main,
             (),
             kwargs,
-            self.num_processor or None,
+            self.num_processor or cluster.active().slots(),
             env=_settings_of_the_driver(),
             streams={
                 1: sys.stdout if everything else None,

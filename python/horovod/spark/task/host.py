@@ -38,7 +38,7 @@ def serve(invitation: meeting.Invitation, index: int, _: Iterator[Any]) -> Itera
         context.attemptNumber(),
         tuple(resources["gpu"].addresses) if "gpu" in resources else (),
     )
-    box = mailbox.Box(invitation.addresses, invitation.secret)
+    box = invitation.accept()
     if arrival.attempt > 0:  # the first one is gone, and with it its rank
         lost = f"task {index} was lost, and with it its rank"
         box.put(meeting.FAILED, meeting.Failure(lost))
@@ -69,6 +69,7 @@ def _environment(invitation: meeting.Invitation) -> dict[str, str]:
         **environment,
         "HOROVOD_RENDEZVOUS": invitation.addresses,
         "_HOROVOD_SECRET_KEY": invitation.secret,
+        "HOROVOD_TLS": str(int(invitation.tls)),
         mailbox.PORT: invitation.addresses.rpartition(":")[2],
         mailbox.SECRET: invitation.secret,
         # Modules that were sent with the job.
@@ -94,8 +95,7 @@ def _run_rank(invitation: meeting.Invitation, box: mailbox.Box, place: meeting.P
     pumps = []
     if invitation.wants_output:
         for number, stream in ((1, process.stdout), (2, process.stderr)):
-            # A connection is for one thread.
-            own = mailbox.Box(invitation.addresses, invitation.secret)
+            own = invitation.accept()
             pump = threading.Thread(target=_pump, args=(stream, own, place.rank, number))
             pump.start()
             pumps.append(pump)
