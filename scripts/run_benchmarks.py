@@ -16,6 +16,7 @@ import math
 import os
 import pathlib
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -355,6 +356,26 @@ def startup(report: Report, build: pathlib.Path, rounds: int) -> None:
         report.keep("startup", met=met, **result)
 
 
+def spark_start(report: Report, rounds: int, python: str | None) -> None:
+    report.title("Start on Spark: from the call until 2 ranks can talk to each other, s")
+    has_java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
+    needed = "horovod.torch, pyspark.ml.torch.distributor, pandas, pyarrow"
+    if python is None or not has_java or not usable(python, needed):
+        report.say("skipped: there is no Java, or no Python with PyTorch, Spark and the wheel")
+        return
+    program = str(ROOT / "benchmarks" / "spark_start.py")
+    (line,) = json_lines([python, program, "2", str(rounds)])
+    line.pop("ranks")
+    best = {name: min(figures) for name, figures in line.items()}
+    ratio = best["ours"] / best["TorchDistributor"]
+    shown = ", ".join(
+        f"{name} {statistics.median(line[name]):.2f} (best {best[name]:.2f})" for name in best
+    )
+    met = ratio <= 0.5
+    report.say(f"{shown}; {ratio:.2f} of TorchDistributor (target <= 0.5)  {verdict(met)}")
+    report.keep("spark start", s=line, met=met)
+
+
 def launcher(report: Report, build: pathlib.Path, rounds: int) -> None:
     report.title("horovodrun: from its start to its end, with nothing to do for the ranks")
     barrier = str(build / "bench" / "init_barrier")
@@ -444,6 +465,7 @@ def main() -> int:
     tensorflow_steps(report, 3 if given.quick else 7, python)
     network(report, given.build, 3 if given.quick else 7)
     startup(report, given.build, 3 if given.quick else 7)
+    spark_start(report, 2 if given.quick else 5, python)
     launcher(report, given.build, 3 if given.quick else 7)
     control_plane(report, given.build)
     kernels(report, given.build, 2 if given.quick else 5)
