@@ -83,6 +83,7 @@ class Driver:
 
     def check_slots(self, wanted: int) -> None:
         if _allocates_dynamically(self._conf):
+            _check_most_slots(self._conf, wanted)
             return
         deadline = time.monotonic() + SLOT_SECONDS
         while (slots := self.slots()) is not None and slots < wanted:
@@ -167,6 +168,22 @@ class Connect:
 def _allocates_dynamically(conf: Any) -> bool:
     """Whether executors come and go, with which Spark has no barrier jobs."""
     return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
+
+
+def _check_most_slots(conf: Any, wanted: int) -> None:
+    """Refuse what executors on demand can never give; Spark would leave tasks waiting."""
+    executors = conf.get("spark.dynamicAllocation.maxExecutors")
+    cores = conf.get("spark.executor.cores")
+    if executors is None or cores is None:  # no limit, or as many cores as a host has
+        return
+    slots = int(executors) * (int(cores) // int(conf.get("spark.task.cpus", "1")))
+    if slots < wanted:
+        raise RuntimeError(
+            f"Spark can have {slots} task slots at most, and {wanted} processes are asked for, "
+            "which have to run at the same time; pass a smaller num_proc, or allow Spark more "
+            f"executors (spark.dynamicAllocation.maxExecutors is {executors}), more cores for each "
+            "(spark.executor.cores) or fewer per task (spark.task.cpus)"
+        )
 
 
 class Job:

@@ -18,6 +18,7 @@ from horovod.spark.task import host
 _log = logging.getLogger("horovod.spark")
 
 START_SECONDS = 600.0
+TELL_SECONDS = 10.0  # how often to say that tasks are missing
 LOOK_SECONDS = 0.2  # how often to look whether the Spark job has ended
 END_SECONDS = 5.0  # for ranks to hear of the failure of another and end by themselves
 
@@ -148,7 +149,8 @@ class _Run:
 
     def give_places(self) -> list[meeting.Place]:
         """Wait for the tasks, and tell each of them its rank; places by rank."""
-        deadline = time.monotonic() + self._start_seconds
+        started = told = time.monotonic()
+        deadline = started + self._start_seconds
         arrivals: list[meeting.Arrival] = []
         while len(arrivals) < self._size:
             there, arrival = self._office.receive(
@@ -166,11 +168,25 @@ class _Run:
                     "pass a larger start_timeout (HOROVOD_SPARK_START_TIMEOUT). Timeout after "
                     f"{self._start_seconds:g} seconds."
                 )
+            elif time.monotonic() - told > TELL_SECONDS:
+                told = time.monotonic()
+                self._tell_arrived(told - started)
         places = meeting.places_of(arrivals)
         for index, place in enumerate(places):
             self._hosts[place.rank] = arrivals[index].name
             self._office.send(meeting.PLACE.format(index), place)
         return sorted(places, key=lambda place: place.rank)
+
+    def _tell_arrived(self, seconds: float) -> None:
+        names = [meeting.ARRIVAL.format(index) for index in range(self._size)]
+        there = sum(self._office.receive(name, 0)[0] for name in names)
+        _log.warning(
+            "%d of %d tasks of Spark are there after %.0f s; the others wait for free task slots, "
+            "for executors to start, or to reach the driver",
+            there,
+            self._size,
+            seconds,
+        )
 
     def wait(self) -> None:
         """Until the job has ended; a rank that fails ends the others."""

@@ -1,0 +1,119 @@
+"""horovod.spark.run with executors that Spark starts on demand, each with a GPU of its own."""
+
+import importlib.util
+import logging
+import os
+import shutil
+import sys
+import threading
+import time
+
+import cloudpickle
+import pytest
+
+if importlib.util.find_spec("pyspark") is None:
+    pytest.skip("pyspark is not installed", allow_module_level=True)
+if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
+
+import horovod.spark
+from horovod.spark import runner
+
+pytestmark = pytest.mark.timeout(300)
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no such module
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    script = tmp_path_factory.mktemp("gpus") / "discover.sh"
+    script.write_text("""#!/bin/sh\necho '{"name": "gpu", "addresses": ["5", "7"]}'\n""")
+    script.chmod(0o755)
+    session = (
+        SparkSession.builder.master("local-cluster[1,2,2048]")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        .config("spark.executor.cores", "1")
+        .config("spark.executor.memory", "512m")
+        .config("spark.worker.resource.gpu.amount", "2")
+        .config("spark.worker.resource.gpu.discoveryScript", str(script))
+        .config("spark.executor.resource.gpu.amount", "1")
+        .config("spark.task.resource.gpu.amount", "1")
+        .config("spark.dynamicAllocation.enabled", "true")
+        .config("spark.dynamicAllocation.shuffleTracking.enabled", "true")
+        .config("spark.dynamicAllocation.minExecutors", "0")
+        .config("spark.dynamicAllocation.maxExecutors", "2")
+        .config("spark.dynamicAllocation.executorIdleTimeout", "2s")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+def executors(spark):
+    """How many there are; the driver keeps blocks, too."""
+    return spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
+
+
+def wait_for_executors(spark, number):
+    deadline = time.monotonic() + 120
+    while executors(spark) != number:
+        assert time.monotonic() < deadline, executors(spark)
+        time.sleep(0.1)
+
+
+def device_and_sum():
+    import numpy as np
+    from horovod.common import arrays, basics
+    from horovod.spark import task
+
+    basics.init()
+    total = arrays.allreduce(np.ones(1), op=basics.Sum)
+    return task.get_available_devices(), total.tolist()
+
+
+def test_executors_come_on_demand_and_every_rank_has_the_device_of_its_task(spark):
+    for _ in range(2):  # the second time, those of the first have gone
+        wait_for_executors(spark, 0)
+        results = horovod.spark.run(device_and_sum, num_proc=2)
+        assert sorted(devices for devices, _ in results) == [["5"], ["7"]]
+        assert [total for _, total in results] == [[2.0], [2.0]]
+
+
+def test_more_ranks_than_there_can_be_slots_are_refused_at_once(spark):
+    with pytest.raises(RuntimeError, match=r"2 task slots at most, and 3 .*maxExecutors is 2"):
+        horovod.spark.run(device_and_sum, num_proc=3)
+
+
+def test_missing_tasks_are_told_while_the_run_waits_for_them(spark, monkeypatch, caplog, tmp_path):
+    go_on = tmp_path / "go on"
+
+    def occupy(_):
+        import time
+
+        while not go_on.exists():
+            time.sleep(0.1)
+
+    other = threading.Thread(
+        target=lambda: spark.sparkContext.parallelize(range(1), 1).foreach(occupy)
+    )
+    other.start()
+    try:
+        wait_for_executors(spark, 1)
+        monkeypatch.setattr(runner, "TELL_SECONDS", 1.0)
+        with caplog.at_level(logging.WARNING, "horovod.spark"):
+            waiting = threading.Thread(
+                target=horovod.spark.run, args=(device_and_sum,), kwargs={"num_proc": 2}
+            )
+            waiting.start()
+            deadline = time.monotonic() + 120
+            while "1 of 2 tasks of Spark are there" not in caplog.text:
+                assert time.monotonic() < deadline, caplog.text
+                time.sleep(0.1)
+    finally:
+        go_on.touch()
+        other.join()
+    waiting.join()
