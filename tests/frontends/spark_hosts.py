@@ -9,13 +9,13 @@ import contextlib
 import os
 import pathlib
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import netns
 import pytest
+import spark_session
 
 NIC = "wire"  # the name of the network interface on every host
 CORES = 2  # of each worker
@@ -74,11 +74,8 @@ class Cluster:
 @contextlib.contextmanager
 def session(folder: pathlib.Path, workers: int = 2) -> Iterator[Any]:
     """A session of Spark with an executor per host; the caller's thread is on the driver's host."""
-    from pyspark.sql import SparkSession
-
     if missing := netns.why_not():
         pytest.skip(missing)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     with contextlib.ExitStack() as stack:
         try:
             net = stack.enter_context(netns.Network(workers + 1))
@@ -87,21 +84,17 @@ def session(folder: pathlib.Path, workers: int = 2) -> Iterator[Any]:
         cluster = Cluster(net, folder)
         stack.callback(cluster.stop)
         stack.enter_context(net.inside(0))
-        spark = (
-            SparkSession.builder.master(cluster.url)
-            .config("spark.driver.host", net.address(0))
-            .config("spark.driver.bindAddress", net.address(0))
-            .config("spark.ui.enabled", "false")
-            .config("spark.local.dir", str(folder))
-            .config("spark.cores.max", str(workers * CORES))
-            .config("spark.executor.cores", str(CORES))
-            .config("spark.executor.memory", "512m")
-            .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        settings = {
+            "spark.driver.host": net.address(0),
+            "spark.driver.bindAddress": net.address(0),
+            "spark.local.dir": str(folder),
+            "spark.cores.max": str(workers * CORES),
+            "spark.executor.cores": str(CORES),
+            "spark.executor.memory": "512m",
             # The first job waits for all executors, so that tasks are spread over the hosts.
-            .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
-            .config("spark.scheduler.maxRegisteredResourcesWaitingTime", f"{START_SECONDS}s")
-            .getOrCreate()
-        )
-        stack.callback(spark.stop)
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+            "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{START_SECONDS}s",
+        }
+        spark = stack.enter_context(spark_session.session(cluster.url, settings))
         spark.sparkContext.parallelize(range(workers), workers).count()
         yield spark

@@ -17,6 +17,7 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
 
 import horovod.spark
+import spark_session
 from horovod.spark import runner
 
 pytestmark = pytest.mark.timeout(300)
@@ -25,32 +26,24 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     script = tmp_path_factory.mktemp("gpus") / "discover.sh"
     script.write_text("""#!/bin/sh\necho '{"name": "gpu", "addresses": ["5", "7"]}'\n""")
     script.chmod(0o755)
-    session = (
-        SparkSession.builder.master("local-cluster[1,2,2048]")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-        .config("spark.executor.cores", "1")
-        .config("spark.executor.memory", "512m")
-        .config("spark.worker.resource.gpu.amount", "2")
-        .config("spark.worker.resource.gpu.discoveryScript", str(script))
-        .config("spark.executor.resource.gpu.amount", "1")
-        .config("spark.task.resource.gpu.amount", "1")
-        .config("spark.dynamicAllocation.enabled", "true")
-        .config("spark.dynamicAllocation.shuffleTracking.enabled", "true")
-        .config("spark.dynamicAllocation.minExecutors", "0")
-        .config("spark.dynamicAllocation.maxExecutors", "2")
-        .config("spark.dynamicAllocation.executorIdleTimeout", "2s")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+    settings = {
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "512m",
+        "spark.worker.resource.gpu.amount": "2",
+        "spark.worker.resource.gpu.discoveryScript": str(script),
+        "spark.executor.resource.gpu.amount": "1",
+        "spark.task.resource.gpu.amount": "1",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "0",
+        "spark.dynamicAllocation.maxExecutors": "2",
+        "spark.dynamicAllocation.executorIdleTimeout": "2s",
+    }
+    with spark_session.session("local-cluster[1,2,2048]", settings) as session:
+        yield session
 
 
 def executors(spark):

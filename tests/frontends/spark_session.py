@@ -1,0 +1,44 @@
+"""A session of Spark for the tests of one module."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def session(master: str, settings: dict[str, str]) -> Iterator[Any]:
+    """A session with a JVM of its own.
+
+    PySpark keeps its JVM for the next session of a process, and what was given as a setting to the
+    first of them is the default of all others.
+    """
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = (
+        SparkSession.builder.master(master)
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    )
+    _end_jvm(pyspark.SparkContext)  # of a session that was not made here
+    spark = builder.config(map=settings).getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+        _end_jvm(pyspark.SparkContext)
+
+
+def _end_jvm(context: Any) -> None:
+    gateway = context._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # ends it
+        gateway.proc.wait(timeout=60)
+        context._gateway = context._jvm = None
