@@ -52,6 +52,13 @@ def test_versions_agree():
     assert horovod.__version__ == _core.version() == version("horovod")
 
 
+def test_the_extras_are_the_front_ends():
+    from importlib.metadata import metadata
+
+    extras = set(metadata("horovod").get_all("Provides-Extra") or [])
+    assert extras == {"pytorch", "tensorflow", "keras", "spark"}
+
+
 def test_without_a_framework_the_package_works_and_says_what_to_install():
     code = """
 import sys
