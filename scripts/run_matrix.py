@@ -51,6 +51,12 @@ TENSORFLOW_TESTS = [
     "-k=not 3_ranks and not 4_ranks",
 ]
 
+# What Spark does for a run: its tasks, their slots, what becomes of a failure, a cancellation.
+SPARK_TESTS = [
+    f"{FRONTENDS}/spark_test.py",
+    "-k=every_rank or exception or slots or cancelled or horovod_runner",
+]
+
 # Old with old and new with new, so that three environments of 5 GB cover both ranges.
 ROWS = [
     Row("torch-2.2", "3.9", "torch", ["torch==2.2.*", "numpy<2"], TORCH_TESTS),
@@ -60,6 +66,9 @@ ROWS = [
     Row("tensorflow-2.15", "3.9", "tensorflow-cpu", ["tensorflow-cpu==2.15.*"], TENSORFLOW_TESTS),
     Row("tensorflow-2.18", "3.11", "tensorflow-cpu", ["tensorflow-cpu==2.18.*"], TENSORFLOW_TESTS),
     Row("tensorflow-newest", "3.12", "tensorflow-cpu", ["tensorflow-cpu"], TENSORFLOW_TESTS),
+    # With pandas and numpy of its time.
+    Row("spark-3.5", "3.11", "pyspark", ["pyspark==3.5.*", "pandas<3", "numpy<2.4"], SPARK_TESTS),
+    Row("spark-newest", "3.12", "pyspark", ["pyspark", "numpy"], SPARK_TESTS),
 ]
 
 
