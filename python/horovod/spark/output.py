@@ -55,7 +55,12 @@ def shown(
     for rank in range(size):
         for number, stream in streams.items():
             if stream is not None:
-                thread = threading.Thread(target=pump, args=(rank, number, stream), daemon=True)
+                thread = threading.Thread(
+                    target=pump,
+                    args=(rank, number, stream),
+                    name="horovod-spark-output",
+                    daemon=True,
+                )
                 threads.append(thread)
                 thread.start()
     try:
