@@ -502,6 +502,14 @@ hvd_code hvd_store_get(hvd_store_client* client, const char* key, double seconds
   });
 }
 
+hvd_code hvd_store_add(hvd_store_client* client, const char* key, int64_t delta, int64_t* sum) {
+  return guarded([&] {
+    const auto added = client->client->add(key, delta);
+    if (added.is_ok()) *sum = added.value();
+    return to_code(added.status());
+  });
+}
+
 hvd_code hvd_store_delete(hvd_store_client* client, const char* key) {
   return guarded([&] { return to_code(client->client->remove(key).status()); });
 }

@@ -269,6 +269,10 @@ HVD_API hvd_code hvd_store_set(hvd_store_client* client, const char* key, const 
  * The value belongs to the client, until its next call. */
 HVD_API hvd_code hvd_store_get(hvd_store_client* client, const char* key, double seconds,
                                const void** value, size_t* bytes);
+/* Adds to the number that a key holds, as decimal digits, or to 0, and gives the sum. Of several
+ * clients that add, no two get the same. */
+HVD_API hvd_code hvd_store_add(hvd_store_client* client, const char* key, int64_t delta,
+                               int64_t* sum);
 /* It is no error if there is no such key. */
 HVD_API hvd_code hvd_store_delete(hvd_store_client* client, const char* key);
 /* NULL is allowed. */

@@ -469,6 +469,10 @@ static void a_store_hands_values_from_one_client_to_another(void) {
   CHECK(bytes == 3 && memcmp(value, "42", 3) == 0);
   CHECK(hvd_store_set(one, "run/nothing", NULL, 0) == HVD_OK);
   CHECK(hvd_store_get(two, "run/nothing", 5, &value, &bytes) == HVD_OK && bytes == 0);
+  int64_t sum = 0;
+  CHECK(hvd_store_add(one, "run/count", 1, &sum) == HVD_OK && sum == 1);
+  CHECK(hvd_store_add(two, "run/count", 2, &sum) == HVD_OK && sum == 3);
+  CHECK(hvd_store_add(one, "run/result", 1, &sum) != HVD_OK && sum == 3);
   CHECK(hvd_store_delete(two, "run/result") == HVD_OK);
   CHECK(hvd_store_delete(two, "run/result") == HVD_OK);
   CHECK(hvd_store_get(one, "run/result", 0.01, &value, &bytes) == HVD_TIMEOUT);

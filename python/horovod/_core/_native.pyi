@@ -93,6 +93,9 @@ def store_set(client: Any, key: str, value: bytes, /) -> None: ...
 def store_get(client: Any, key: str, seconds: float, /) -> bytes | None:
     """Wait for a value; None once the time is over."""
 
+def store_add(client: Any, key: str, delta: int, /) -> int:
+    """The sum of all that was added under this key."""
+
 def store_delete(client: Any, key: str, /) -> None: ...
 
 ALLREDUCE: int

@@ -108,6 +108,22 @@ PyObject* store_get(PyObject* /*self*/, PyObject* args) {
   return PyBytes_FromStringAndSize(static_cast<const char*>(value), static_cast<Py_ssize_t>(bytes));
 }
 
+PyObject* store_add(PyObject* /*self*/, PyObject* args) {
+  PyObject* capsule = nullptr;
+  const char* key = nullptr;
+  long long delta = 0;
+  if (PyArg_ParseTuple(args, "OsL", &capsule, &key, &delta) == 0) return nullptr;
+  hvd_store_client* client = client_of(capsule);
+  if (client == nullptr) return nullptr;
+  int64_t sum = 0;
+  hvd_code code = HVD_OK;
+  {
+    const WithoutGil without_gil;
+    code = hvd_store_add(client, key, delta, &sum);
+  }
+  return code == HVD_OK ? PyLong_FromLongLong(sum) : raise(code);
+}
+
 PyObject* store_delete(PyObject* /*self*/, PyObject* args) {
   PyObject* capsule = nullptr;
   const char* key = nullptr;
@@ -124,6 +140,7 @@ PyMethodDef methods[] = {
     {"store_connect", store_connect, METH_VARARGS, nullptr},
     {"store_set", store_set, METH_VARARGS, nullptr},
     {"store_get", store_get, METH_VARARGS, nullptr},
+    {"store_add", store_add, METH_VARARGS, nullptr},
     {"store_delete", store_delete, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
