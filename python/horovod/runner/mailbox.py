@@ -74,6 +74,22 @@ class Box:
         ]
         return True, cloudpickle.loads(b"".join(chunks))
 
+    def append(self, name: str, obj: Any) -> None:
+        """Add to what many boxes write and one takes."""
+        number = _core.store_add(self._client, f"run/{name}", 1) - 1
+        self.put(f"{name}/{number}", obj)
+
+    def appended(self, name: str) -> int:
+        """How many objects were added; who has added the last ones may not have sent them yet."""
+        return int(_core.store_get(self._client, f"run/{name}", 0.0) or 0)
+
+    def take(self, name: str, number: int, seconds: float) -> tuple[bool, Any]:
+        """As get(), of those that were added; it is gone then."""
+        there, obj = self.get(f"{name}/{number}", seconds)
+        if there:
+            self.forget(f"{name}/{number}")
+        return there, obj
+
     def forget(self, name: str) -> None:
         """Make room for others, once nobody needs an object any more."""
         for number in range(int(_core.store_get(self._client, f"run/{name}", 0.0) or 0)):

@@ -5,7 +5,7 @@ The driver serves an authenticated store, whose secret reaches tasks inside Spar
     task/<index>     a task is there: Arrival
     place/<index>    which rank it is: Place
     failed           what has gone wrong first: Failure
-    output/<rank>.<stream>/<n>   what a rank writes, if the caller wants it, and its messages
+    output/<n>       what ranks write, if the caller wants it, and their messages: Piece
     func, result/…   as of horovod.run
 
 With mpirun also, between its remote shell on the driver and the first task of each host:
@@ -23,7 +23,7 @@ import json
 
 from horovod.runner import mailbox
 
-ARRIVAL, PLACE, FAILED, OUTPUT = "task/{}", "place/{}", "failed", "output/{}/{}"
+ARRIVAL, PLACE, FAILED, OUTPUT = "task/{}", "place/{}", "failed", "output"
 PLACES, ORDER, OBEYED, OVER = "places", "order/{}", "obeyed/{}", "over"
 MESSAGES = 3  # a stream beside standard output, 1, and standard error, 2
 
@@ -83,6 +83,15 @@ class Place:
             "HOROVOD_HOSTNAME": self.host,
             DEVICES: json.dumps(self.devices),
         }
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """A part of what a rank writes to a stream: 1, 2 or MESSAGES."""
+
+    rank: int
+    stream: int
+    data: bytes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 
@@ -10,7 +9,6 @@ from horovod.runner import mailbox
 from horovod.spark import meeting
 
 _lock = threading.Lock()
-_numbers = itertools.count()
 _box: mailbox.Box | None = None
 
 
@@ -23,6 +21,7 @@ def send(text: str) -> bool:
         _box = _box or mailbox.another_of_rank()
         if _box is None:
             return False
-        stream = f"{os.environ['HOROVOD_RANK']}.{meeting.MESSAGES}"
-        _box.put(meeting.OUTPUT.format(stream, next(_numbers)), f"{text}\n".encode())
+        rank = int(os.environ["HOROVOD_RANK"])
+        piece = meeting.Piece(rank, meeting.MESSAGES, f"{text}\n".encode())
+        _box.append(meeting.OUTPUT, piece)
     return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -21,51 +20,62 @@ def label_of(rank: int, number: int, with_time: bool) -> str:
     return f"{stamp}[{rank}]<{NAMES[number]}>:"
 
 
+class _Writer:
+    """Makes lines of pieces."""
+
+    def __init__(self, streams: dict[int, TextIO | None], with_time: bool) -> None:
+        self._streams, self._with_time = streams, with_time
+        self._begun: dict[tuple[int, int], bytes] = {}
+
+    def write(self, piece: meeting.Piece) -> None:
+        of = (piece.rank, piece.stream)
+        *lines, rest = (self._begun.pop(of, b"") + piece.data).split(b"\n")
+        if rest:
+            self._begun[of] = rest
+        self._show(*of, lines)
+
+    def finish(self) -> None:
+        for of, rest in self._begun.items():
+            self._show(*of, [rest])
+
+    def _show(self, rank: int, number: int, lines: list[bytes]) -> None:
+        stream = self._streams[number]
+        if stream is None:
+            return
+        label = "" if number == meeting.MESSAGES else label_of(rank, number, self._with_time)
+        stream.write("".join(f"{label}{line.decode(errors='replace')}\n" for line in lines))
+        stream.flush()
+
+
 @contextlib.contextmanager
 def shown(
-    invitation: meeting.Invitation, size: int, streams: dict[int, TextIO | None], with_time: bool
+    invitation: meeting.Invitation, streams: dict[int, TextIO | None], with_time: bool
 ) -> Iterator[None]:
     """Show it while the body runs, and then the rest."""
-    lock = threading.Lock()
     over = threading.Event()
 
-    def pump(rank: int, number: int, stream: TextIO) -> None:
+    def pump() -> None:
         box = invitation.accept()
-        rest = b""
-        for piece in itertools.count():
-            name = meeting.OUTPUT.format(f"{rank}.{number}", piece)
-            there, data = box.get(name, LOOK_SECONDS)
-            while not there and not over.is_set():
-                there, data = box.get(name, LOOK_SECONDS)
-            if not there or data is None:
+        writer = _Writer(streams, with_time)
+        number = 0
+        while True:
+            is_over = over.is_set()
+            there, piece = box.take(meeting.OUTPUT, number, 0 if is_over else LOOK_SECONDS)
+            if there:
+                writer.write(piece)
+            # Whoever was to send a missing one may have been killed.
+            elif is_over and number >= box.appended(meeting.OUTPUT):
                 break
-            box.forget(name)
-            *lines, rest = (rest + data).split(b"\n")
-            write(stream, rank, number, lines)
-        write(stream, rank, number, [rest] if rest else [])
+            number += there or is_over
+        writer.finish()
 
-    def write(stream: TextIO, rank: int, number: int, lines: list[bytes]) -> None:
-        label = "" if number == meeting.MESSAGES else label_of(rank, number, with_time)
-        text = "".join(f"{label}{line.decode(errors='replace')}\n" for line in lines)
-        with lock:
-            stream.write(text)
-            stream.flush()
-
-    threads = []
-    for rank in range(size):
-        for number, stream in streams.items():
-            if stream is not None:
-                thread = threading.Thread(
-                    target=pump,
-                    args=(rank, number, stream),
-                    name="horovod-spark-output",
-                    daemon=True,
-                )
-                threads.append(thread)
-                thread.start()
+    if all(stream is None for stream in streams.values()):
+        yield
+        return
+    thread = threading.Thread(target=pump, name="horovod-spark-output", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         over.set()
-        for thread in threads:
-            thread.join()
+        thread.join()

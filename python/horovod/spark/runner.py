@@ -124,7 +124,7 @@ def run_ranks(
             run = _Run(office, job, num_proc, start_seconds)
             places = run.give_places()
             if mpi_args is None:
-                with output.shown(here, num_proc, streams, with_time):
+                with output.shown(here, streams, with_time):
                     run.wait()
             else:
                 office.send(meeting.PLACES, places)

@@ -108,11 +108,8 @@ def _run_rank(invitation: meeting.Invitation, box: mailbox.Box, place: meeting.P
 
 
 def _pump(stream: BinaryIO, box: mailbox.Box, rank: int, number: int) -> None:
-    piece = 0
     while data := stream.read1(PIECE):  # type: ignore[attr-defined]
-        box.put(meeting.OUTPUT.format(f"{rank}.{number}", piece), data)
-        piece += 1
-    box.put(meeting.OUTPUT.format(f"{rank}.{number}", piece), None)
+        box.append(meeting.OUTPUT, meeting.Piece(rank, number, data))
 
 
 def _obey_mpirun(invitation: meeting.Invitation, box: mailbox.Box, host: str) -> None:
