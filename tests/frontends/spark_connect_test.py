@@ -44,15 +44,18 @@ except ValueError as error:
     print(error)
 
 
-def fails():
-    raise KeyError("the cause")
+def fails_on_one():
+    import os, time
+    if os.environ["HOROVOD_RANK"] == "1":
+        raise KeyError("the cause")
+    time.sleep(300)
 
 
 try:
-    horovod.spark.run(fails, num_proc=2)
+    horovod.spark.run(fails_on_one, num_proc=2)
 except RuntimeError as error:
     print(str(error).splitlines()[0], repr(error.__cause__))
-# Nothing of a run that was given up is left to be in the way of the next.
+# Nothing of runs that were given up is left to be in the way of the next.
 try:
     horovod.spark.run(train, args=(5,), num_proc=3, start_timeout=2)
 except RuntimeError as error:

@@ -17,8 +17,9 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
 
 import horovod.spark
+import pyspark
 import spark_session
-from horovod.spark import runner
+from horovod.spark import cluster, runner
 
 pytestmark = pytest.mark.timeout(300)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no such module
@@ -79,6 +80,13 @@ def test_executors_come_on_demand_and_every_rank_has_the_device_of_its_task(spar
 def test_more_ranks_than_there_can_be_slots_are_refused_at_once(spark):
     with pytest.raises(RuntimeError, match=r"2 task slots at most, and 3 .*maxExecutors is 2"):
         horovod.spark.run(device_and_sum, num_proc=3)
+
+
+def test_tasks_that_spark_may_start_twice_are_refused_at_once():
+    conf = pyspark.SparkConf(loadDefaults=False)
+    cluster.check_on_demand(conf, 2)
+    with pytest.raises(RuntimeError, match=r"spark\.speculation .*set it to false"):
+        cluster.check_on_demand(conf.set("spark.speculation", "true"), 2)
 
 
 def test_missing_tasks_are_told_while_the_run_waits_for_them(spark, monkeypatch, caplog, tmp_path):

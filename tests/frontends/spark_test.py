@@ -72,6 +72,7 @@ def test_every_rank_trains_and_returns_its_result(spark, monkeypatch):
 
     def train(factor, offset=0):
         import os
+        import subprocess
 
         import numpy as np
         from horovod.common import arrays, basics
@@ -80,17 +81,22 @@ def test_every_rank_trains_and_returns_its_result(spark, monkeypatch):
         total = arrays.allreduce(np.full(3, float(basics.rank() + 1)), op=basics.Sum)
         place = basics.rank(), basics.size(), basics.local_rank(), basics.local_size()
         settings = [os.environ.get(name) for name in ("GIVEN", "HOME", "ONLY_OF_THE_DRIVER")]
+        settings.append(os.environ["PYTHONPATH"].split(":")[0])
+        left = subprocess.Popen(["setsid", "sleep", "300"])
         print(f"rank {basics.rank()} ä\r\n", end="")
-        return place, (factor * total + offset).tolist(), settings
+        return place, (factor * total + offset).tolist(), settings, left.pid
 
     out, err = io.StringIO(), io.StringIO()
-    env = {"GIVEN": "yes", "HOME": None}
+    env = {"GIVEN": "yes", "HOME": None, "PYTHONPATH": "/of/the/caller"}
     results = horovod.spark.run(
         train, args=(2,), kwargs={"offset": 1}, num_proc=2, env=env, stdout=out, stderr=err
     )
-    assert [place for place, _, _ in results] == [(0, 2, 0, 2), (1, 2, 1, 2)]
-    assert [values for _, values, _ in results] == [[7.0] * 3] * 2
-    assert [settings for _, _, settings in results] == [["yes", None, None]] * 2
+    assert [place for place, _, _, _ in results] == [(0, 2, 0, 2), (1, 2, 1, 2)]
+    assert [values for _, values, _, _ in results] == [[7.0] * 3] * 2
+    assert not any(is_alive(pid) for _, _, _, pid in results)
+    assert [settings for _, _, settings, _ in results] == [
+        ["yes", None, None, "/of/the/caller"]
+    ] * 2
     lines = sorted(out.getvalue().splitlines())
     assert lines == ["[0]<stdout>:rank 0 ä", "[1]<stdout>:rank 1 ä"], (lines, err.getvalue())
 

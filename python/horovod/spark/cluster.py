@@ -83,7 +83,7 @@ class Driver:
 
     def check_slots(self, wanted: int) -> None:
         if _allocates_dynamically(self._conf):
-            _check_most_slots(self._conf, wanted)
+            check_on_demand(self._conf, wanted)
             return
         deadline = time.monotonic() + SLOT_SECONDS
         while (slots := self.slots()) is not None and slots < wanted:
@@ -170,8 +170,13 @@ def _allocates_dynamically(conf: Any) -> bool:
     return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
 
 
-def _check_most_slots(conf: Any, wanted: int) -> None:
+def check_on_demand(conf: Any, wanted: int) -> None:
     """Refuse what executors on demand can never give; Spark would leave tasks waiting."""
+    if conf.get("spark.speculation", "false").lower() == "true":
+        raise RuntimeError(
+            "spark.speculation lets Spark start a slow task twice, and a rank can be there only "
+            "once; set it to false, or spark.dynamicAllocation.enabled: barrier jobs have none"
+        )
     executors = conf.get("spark.dynamicAllocation.maxExecutors")
     cores = conf.get("spark.executor.cores")
     if executors is None or cores is None:  # no limit, or as many cores as a host has

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import threading
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -72,9 +73,17 @@ def _environment(invitation: meeting.Invitation) -> dict[str, str]:
         "HOROVOD_TLS": str(int(invitation.tls)),
         mailbox.PORT: invitation.addresses.rpartition(":")[2],
         mailbox.SECRET: invitation.secret,
-        # Modules that were sent with the job.
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "PYTHONPATH": os.pathsep.join(
+            [*filter(None, [environment.get("PYTHONPATH")]), *_paths_of_the_job()]
+        ),
     }
+
+
+def _paths_of_the_job() -> list[str]:
+    """Where modules are that were sent with the job, without the folders of this Python: another
+    one may be asked for."""
+    own = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    return [path for path in sys.path if path and not path.startswith(own)]
 
 
 def _run_rank(invitation: meeting.Invitation, box: mailbox.Box, place: meeting.Place) -> str:
