@@ -26,7 +26,6 @@ def session(master: str, settings: dict[str, str]) -> Iterator[Any]:
         .config("spark.ui.enabled", "false")
         .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     )
-    _end_jvm(pyspark.SparkContext)  # of a session that was not made here
     spark = builder.config(map=settings).getOrCreate()
     try:
         yield spark

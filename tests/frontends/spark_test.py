@@ -21,6 +21,7 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
 
 import horovod.spark
+import spark_session
 from horovod.spark.meeting import Arrival, places_of
 from sparkdl import HorovodRunner
 
@@ -30,18 +31,8 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no
 
 @pytest.fixture(scope="module")
 def spark():
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local-cluster[2,1,1024]")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+    with spark_session.session("local-cluster[2,1,1024]", {}) as session:
+        yield session
 
 
 def wait_until(condition, seconds=15.0):
