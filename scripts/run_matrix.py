@@ -53,8 +53,8 @@ TENSORFLOW_TESTS = [
 
 # What Spark does for a run: its tasks, their slots, what becomes of a failure, a cancellation.
 SPARK_TESTS = [
-    f"{FRONTENDS}/spark_test.py",
-    "-k=every_rank or exception or slots or cancelled or horovod_runner",
+    *(f"{FRONTENDS}/{name}_test.py" for name in ("spark", "spark_connect")),
+    "-k=every_rank or exception or slots or cancelled or horovod_runner or connect",
 ]
 
 # Old with old and new with new, so that three environments of 5 GB cover both ranges.
@@ -66,9 +66,9 @@ ROWS = [
     Row("tensorflow-2.15", "3.9", "tensorflow-cpu", ["tensorflow-cpu==2.15.*"], TENSORFLOW_TESTS),
     Row("tensorflow-2.18", "3.11", "tensorflow-cpu", ["tensorflow-cpu==2.18.*"], TENSORFLOW_TESTS),
     Row("tensorflow-newest", "3.12", "tensorflow-cpu", ["tensorflow-cpu"], TENSORFLOW_TESTS),
-    # With pandas and numpy of its time.
+    # With pandas and numpy of its time. Its package has no server of Spark Connect.
     Row("spark-3.5", "3.11", "pyspark", ["pyspark==3.5.*", "pandas<3", "numpy<2.4"], SPARK_TESTS),
-    Row("spark-newest", "3.12", "pyspark", ["pyspark", "numpy"], SPARK_TESTS),
+    Row("spark-newest", "3.12", "pyspark", ["pyspark[connect]"], SPARK_TESTS),
 ]
 
 

@@ -184,6 +184,23 @@ def train(rate):
     total = arrays.allreduce(np.ones(1), op=basics.Sum)
     return base + rate * total[0] + basics.rank()
 """,
+    # As the button of a notebook does it, once all ranks are at work.
+    "interrupted": """
+import os, pathlib, signal, threading, time
+here = os.getcwd()
+def sleeps():
+    pathlib.Path(here, "sleeps." + os.environ["HOROVOD_RANK"]).write_text(str(os.getpid()))
+    time.sleep(300)
+def interrupt():
+    while len(list(pathlib.Path(here).glob("sleeps.*"))) < 2:
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    horovod.spark.run(sleeps, num_proc=2)
+except KeyboardInterrupt:
+    print("interrupted")
+""",
     "run": "horovod.spark.run(train, args=(0.5,), num_proc=2, stdout=sys.stdout)",
     "all": 'HorovodRunner(np=2, driver_log_verbosity="all").run(train, rate=1.5)',
     "callback only": "HorovodRunner(np=2).run(train, rate=2.5)",
@@ -191,13 +208,13 @@ def train(rate):
 }
 
 
-def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return():
+def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path):
     import nbclient
     import nbformat
 
     cells = [nbformat.v4.new_code_cell(text.strip()) for text in CELLS.values()]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    nbclient.NotebookClient(notebook, timeout=SECONDS, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=200, kernel_name="python3").execute()
     shown, results = {}, {}
     for name, cell in zip(CELLS, notebook.cells):
         streams = [out["text"] for out in cell.outputs if out.get("name") == "stdout"]
@@ -207,9 +224,11 @@ def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return():
     prints = [f"[{rank}]<stdout>:rank {rank} prints" for rank in (0, 1)]
     tells = [f"rank {rank} tells" for rank in (0, 1)]
     assert results == {
-        **dict.fromkeys(("session", "function")),
+        **dict.fromkeys(("session", "function", "interrupted")),
         **{"run": [41, 42], "all": 43, "callback only": 45, "driver": 47},
     }
+    assert shown["interrupted"] == ["interrupted"]
+    assert not any(is_alive(int(path.read_text())) for path in tmp_path.glob("sleeps.*"))
     assert shown["run"] == prints
     assert shown["all"] == [*prints, *tells]
     assert shown["callback only"] == tells
