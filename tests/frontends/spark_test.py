@@ -22,6 +22,7 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
 
 import horovod.spark
 import spark_session
+from horovod.spark import cluster
 from horovod.spark.meeting import Arrival, places_of
 from sparkdl import HorovodRunner
 
@@ -122,6 +123,23 @@ def test_an_exception_comes_back_with_its_rank_and_traceback_and_the_next_run_wo
         horovod.spark.run(dies, num_proc=2)
     assert time.monotonic() - started < 40
     assert horovod.spark.run(lambda: 5, num_proc=2) == [5, 5]
+
+
+def test_the_first_executor_has_longer_to_come_than_those_after_it(monkeypatch):
+    started = time.monotonic()
+
+    class Slow(cluster.Driver):
+        def __init__(self):
+            self._conf = {}
+
+        def slots(self):
+            return 0 if time.monotonic() - started < 0.6 else 1
+
+    monkeypatch.setattr(cluster, "SLOT_SECONDS", 0.2)
+    monkeypatch.setattr(cluster, "LOOK_SECONDS", 0.01)
+    Slow().check_slots(1)
+    with pytest.raises(RuntimeError, match="1 task slots, and 2 processes"):
+        Slow().check_slots(2)
 
 
 def test_too_few_slots_are_told_within_seconds(spark):

@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, Callable, Protocol
 
-SLOT_SECONDS = 10.0  # executors that have just been asked for come within seconds
+# Of a new application on a busy machine none had come after 10 s; others then follow closely.
+FIRST_SLOT_SECONDS = 60.0
+SLOT_SECONDS = 10.0
 LOOK_SECONDS = 0.2
 CANCEL_SECONDS = 60.0  # for tasks to end that were told to
 AGAIN_SECONDS = (
@@ -85,8 +87,10 @@ class Driver:
         if _allocates_dynamically(self._conf):
             check_on_demand(self._conf, wanted)
             return
-        deadline = time.monotonic() + SLOT_SECONDS
+        most, deadline = 0, time.monotonic() + FIRST_SLOT_SECONDS
         while (slots := self.slots()) is not None and slots < wanted:
+            if slots > most:
+                most, deadline = slots, time.monotonic() + SLOT_SECONDS
             if time.monotonic() > deadline:
                 raise RuntimeError(
                     f"Spark has {slots} task slots, and {wanted} processes are asked for, which "
