@@ -53,7 +53,7 @@ TENSORFLOW_TESTS = [
 
 # What Spark does for a run: its tasks, their slots, what becomes of a failure, a cancellation.
 SPARK_TESTS = [
-    *(f"{FRONTENDS}/{name}_test.py" for name in ("spark", "spark_connect")),
+    f"{FRONTENDS}/spark_test.py",
     "-k=every_rank or exception or slots or cancelled or horovod_runner or connect",
 ]
 
@@ -68,7 +68,10 @@ ROWS = [
     Row("tensorflow-newest", "3.12", "tensorflow-cpu", ["tensorflow-cpu"], TENSORFLOW_TESTS),
     # With pandas and numpy of its time. Its package has no server of Spark Connect.
     Row("spark-3.5", "3.11", "pyspark", ["pyspark==3.5.*", "pandas<3", "numpy<2.4"], SPARK_TESTS),
-    Row("spark-newest", "3.12", "pyspark", ["pyspark[connect]"], SPARK_TESTS),
+    Row(
+        *("spark-newest", "3.12", "pyspark", ["pyspark[connect]"]),
+        [f"{FRONTENDS}/spark_connect_test.py", *SPARK_TESTS],
+    ),
 ]
 
 
