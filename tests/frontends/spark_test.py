@@ -197,15 +197,15 @@ def test_mpirun_starts_ranks_by_a_daemon_in_an_executor(spark):
     def train(factor):
         import os
         import pathlib
-        import sys
+        import time
 
         import numpy as np
         from horovod.common import arrays, basics
 
         basics.init()
         total = arrays.allreduce(np.full(3, float(basics.rank() + 1)), op=basics.Sum)
-        sys.stdout.write("one ")  # mpirun hands on pieces of lines
-        sys.stdout.flush()
+        print("one ", end="", flush=True)
+        time.sleep(0.5)  # so that mpirun hands on a piece of a line
         print(f"line of {basics.rank()}", flush=True)
         parent = pathlib.Path(f"/proc/{os.getppid()}/comm").read_text().strip()
         return basics.rank(), basics.local_size(), parent, (factor * total).tolist()
