@@ -88,9 +88,12 @@ def test_mpirun_starts_a_daemon_on_each_host(spark):
         parent = pathlib.Path(f"/proc/{os.getppid()}/comm").read_text().strip()
         return train(nic), namespace, (parent, os.getppid())
 
-    results = horovod.spark.run(
-        train_and_name_parent, args=(spark_hosts.NIC,), num_proc=4, use_mpi=True
-    )
+    def run(**options):
+        return horovod.spark.run(
+            train_and_name_parent, args=(spark_hosts.NIC,), num_proc=4, use_mpi=True, **options
+        )
+
+    results = run()
     assert [place for (place, _, _), _, _ in results] == [
         [0, 0, 2, 0, 2],
         [1, 1, 2, 0, 2],
@@ -102,6 +105,15 @@ def test_mpirun_starts_a_daemon_on_each_host(spark):
     assert namespaces[0] == namespaces[1] != namespaces[2] == namespaces[3]
     assert parents[0] == parents[1] != parents[2] == parents[3]
     assert {name for name, _ in parents} == {"orted"}
+    # One rank on each host, then the next.
+    results = run(extra_mpi_args="--map-by node")
+    assert [place for (place, _, _), _, _ in results] == [
+        [0, 0, 2, 0, 2],
+        [1, 0, 2, 1, 2],
+        [2, 1, 2, 0, 2],
+        [3, 1, 2, 1, 2],
+    ]
+    assert all(is_right for (_, is_right, _), _, _ in results)
 
 
 def test_an_interface_that_no_host_has_is_named(spark):

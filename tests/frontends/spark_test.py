@@ -208,12 +208,14 @@ def test_mpirun_starts_ranks_by_a_daemon_in_an_executor(spark):
         time.sleep(0.5)  # so that mpirun hands on a piece of a line
         print(f"line of {basics.rank()}", flush=True)
         parent = pathlib.Path(f"/proc/{os.getppid()}/comm").read_text().strip()
-        return basics.rank(), basics.local_size(), parent, (factor * total).tolist()
+        # Not in a folder that several runs on a host share, and that stays.
+        is_apart = os.environ["OMPI_FILE_LOCATION"].startswith(os.getcwd())
+        return basics.rank(), basics.local_size(), parent, is_apart, (factor * total).tolist()
 
     out, err = io.StringIO(), io.StringIO()
     options = {"stdout": out, "stderr": err, "env": {"GIVEN": "yes"}, "extra_mpi_args": "-v"}
     results = horovod.spark.run(train, args=(2,), num_proc=2, use_mpi=True, **options)
-    assert results == [(rank, 2, "orted", [6.0] * 3) for rank in (0, 1)]
+    assert results == [(rank, 2, "orted", True, [6.0] * 3) for rank in (0, 1)]
     lines = sorted(out.getvalue().splitlines())
     assert lines == ["[0]<stdout>:one line of 0", "[1]<stdout>:one line of 1"], err.getvalue()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 import threading
 from typing import TextIO
 
@@ -99,8 +100,14 @@ class Mpirun:
         self._thread = threading.Thread(target=self._run, name="horovod-spark-mpirun", daemon=True)
 
     def _run(self) -> None:
+        # Its folders stay when it is killed, and runs that share one get in each other's way.
+        with tempfile.TemporaryDirectory(prefix="horovod-mpirun-") as folder:
+            self._run_in(folder)
+
+    def _run_in(self, folder: str) -> None:
         environment = {
             **os.environ,
+            "TMPDIR": folder,
             meeting.STORE: self._invitation.addresses,
             meeting.SECRET: self._invitation.secret,
             "HOROVOD_TLS": str(int(self._invitation.tls)),

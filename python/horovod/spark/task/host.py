@@ -125,12 +125,16 @@ def _obey_mpirun(invitation: meeting.Invitation, box: mailbox.Box, host: str) ->
     there, command = box.get(meeting.ORDER.format(host), invitation.start_seconds)
     if not there:
         raise RuntimeError(f"mpirun asked for nothing within {invitation.start_seconds:g} s")
+    from pyspark import SparkFiles
+
     process = subprocess.Popen(
         [*guardian.command(guardian.OVER, 0), "/bin/sh", "-c", command],
         env={
             **_environment(invitation),
             meeting.PYTHON: invitation.executable or sys.executable,
             meeting.FOLDER: os.getcwd(),
+            # Where Spark removes what a killed daemon leaves.
+            "OMPI_MCA_orte_tmpdir_base": os.path.abspath(SparkFiles.getRootDirectory()),
         },
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,  # only of the daemon: mpirun itself brings what ranks write

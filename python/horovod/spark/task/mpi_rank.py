@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 
 from horovod.runner import mailbox, run_task
 from horovod.runner.common.util import env
+from horovod.runner.common.util.host_hash import host_hash
 from horovod.spark import meeting
+
+
+def place_of(places: list[meeting.Place], host: str, local_rank: int, rank: int) -> meeting.Place:
+    """That of a process of mpirun, whose arguments may deal out ranks in another order."""
+    for place in places:
+        if (place.host, place.local_rank) == (host, local_rank):
+            return dataclasses.replace(place, rank=rank)
+    raise RuntimeError(
+        f"mpirun has put rank {rank}, as number {local_rank} of its host, where no task is for it; "
+        "leave out of extra_mpi_args what chooses hosts"
+    )
 
 
 def main() -> int:
     rank, _ = env.get_env_rank_and_size()
+    local_rank = int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])
     box = mailbox.Box(os.environ["HOROVOD_RENDEZVOUS"], os.environ[mailbox.SECRET])
     _, places = box.get(meeting.PLACES)
-    os.environ.update(places[rank].settings())
+    os.environ.update(place_of(places, host_hash(), local_rank, rank).settings())
     return run_task.main()
 
 
