@@ -3,7 +3,7 @@
 # make check    formatting, lint, C++ unit tests: before each commit
 # make test     everything, ending in one line that counts the tests
 # make bench    the benchmarks beside their peers, in a release build (BENCH_QUICK=1: fewer rounds)
-# make matrix   the wheel with several versions of Python and PyTorch (MATRIX="torch-2.2 …": these)
+# make matrix   the wheel with several versions of Python, frameworks, Spark (MATRIX="torch-2.2 …")
 # make fuzz     long fuzzing of every decoder (FUZZ_SECONDS each)
 # make format   rewrites the sources as the formatters want them
 # make docs     writes docs/settings.md and the flags of docs/horovodrun.md from the tables in code
