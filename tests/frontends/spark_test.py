@@ -142,6 +142,28 @@ def test_the_first_executor_has_longer_to_come_than_those_after_it(monkeypatch):
         Slow().check_slots(2)
 
 
+def test_a_function_that_calls_exit_has_no_result(spark):
+    def leaves():
+        import os
+        import sys
+
+        if os.environ["HOROVOD_RANK"] == "1":
+            sys.exit(0)
+
+    with pytest.raises(RuntimeError, match="no result of rank 1"):
+        horovod.spark.run(leaves, num_proc=2)
+
+
+def test_executors_without_horovod_are_told_of(spark, monkeypatch, tmp_path):
+    python = tmp_path / "python"
+    only_spark = 'PYTHONPATH=$(echo "$PYTHONPATH" | tr : "\\n" | grep pyspark | paste -sd:)'
+    python.write_text(f'#!/bin/sh\n{only_spark} exec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    with pytest.raises(RuntimeError, match=r"No module named 'horovod'; install horovod on"):
+        horovod.spark.run(print, num_proc=2)
+
+
 def test_too_few_slots_are_told_within_seconds(spark):
     with pytest.raises(RuntimeError, match="2 task slots, and 3 processes"):
         horovod.spark.run(lambda: None, num_proc=3)

@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TextIO
 
-from horovod.common.exceptions import HorovodInternalError
 from horovod.runner import mailbox
 
 __all__ = ["run"]
@@ -123,10 +122,9 @@ def run(
 
 
 def _take_results(results: dict[int, mailbox.Result], expected: int, status: int) -> list[Any]:
-    failures = [(rank, result) for rank, result in sorted(results.items()) if result.error]
-    # One that lost the others is a consequence; the cause is with those.
-    failures.sort(key=lambda failure: isinstance(failure[1].error, HorovodInternalError))
-    for rank, result in failures:
+    cause = mailbox.cause_of(results)
+    if cause is not None:
+        rank, result = cause
         raise RuntimeError(
             f"one or more processes exited with non-zero status, because rank {rank} raised an "
             f"exception:\n{result.traceback}"
@@ -135,10 +133,7 @@ def _take_results(results: dict[int, mailbox.Result], expected: int, status: int
         raise RuntimeError(
             f"one or more processes exited with non-zero status; horovodrun ended with {status}"
         )
-    missing = [rank for rank in range(expected) if rank not in results]
-    if missing:
-        raise RuntimeError(f"there is no result of rank {missing[0]}: it ended without a word")
-    return [results[rank].value for rank in range(expected)]
+    return mailbox.values_of(results, expected)
 
 
 def _run_to_the_end(command: list[str], environment: dict[str, str]) -> int:

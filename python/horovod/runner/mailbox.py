@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from horovod import _core
+from horovod.common.exceptions import HorovodInternalError
 
 PORT, SECRET = "_HOROVOD_RUN_PORT", "_HOROVOD_RUN_SECRET"
 CONNECT_SECONDS = 60.0
@@ -37,6 +38,27 @@ class Result:
         except Exception:
             state["error"] = RuntimeError(f"{type(self.error).__name__}: {self.error}")
         return state
+
+
+def cause_of(results: Mapping[int, Result]) -> tuple[int, Result] | None:
+    """The rank whose exception has ended a run, if there is one.
+
+    One that lost the others is a consequence; the cause is with those.
+    """
+    failures = [(rank, result) for rank, result in sorted(results.items()) if result.error]
+    failures.sort(key=lambda failure: isinstance(failure[1].error, HorovodInternalError))
+    return failures[0] if failures else None
+
+
+def values_of(results: Mapping[int, Result], size: int) -> list[Any]:
+    """By rank, of ranks that have all ended well."""
+    missing = [rank for rank in range(size) if rank not in results]
+    if missing:
+        raise RuntimeError(
+            f"there is no result of rank {missing[0]}: it has ended, and its function had not "
+            "returned; a function has to return instead of calling exit"
+        )
+    return [results[rank].value for rank in range(size)]
 
 
 def uses_tls(environment: Mapping[str, str | None] = os.environ) -> bool:

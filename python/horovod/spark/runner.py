@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import logging
 import os
+import re
 import shlex
 import time
 from typing import Any, Callable, TextIO
@@ -202,13 +203,11 @@ class _Run:
 
     def results(self) -> list[Any]:
         results = self._office.results()
-        failures = [(rank, result) for rank, result in sorted(results.items()) if result.error]
-        # One that lost the others is a consequence; the cause is with those.
-        failures.sort(key=lambda failure: isinstance(failure[1].error, HorovodInternalError))
+        cause = mailbox.cause_of(results)
         there, failure = self._office.receive(meeting.FAILED, 0)
-        died = there and failure.rank not in [rank for rank, _ in failures]
-        if failures and not (died and isinstance(failures[0][1].error, HorovodInternalError)):
-            rank, result = failures[0]
+        died = there and failure.rank not in results
+        if cause and not (died and isinstance(cause[1].error, HorovodInternalError)):
+            rank, result = cause
             raise RuntimeError(
                 f"one or more processes exited with non-zero status, because rank {rank} on host "
                 f"{self._hosts[rank]} raised an exception:\n{result.traceback}"
@@ -217,9 +216,19 @@ class _Run:
             raise RuntimeError(f"one or more processes exited with non-zero status. {failure.what}")
         if self._job.error is not None:
             raise RuntimeError(self._job_failure()) from self._job.error
-        return [results[rank].value for rank in range(self._size)]
+        return mailbox.values_of(results, self._size)
 
     def _job_failure(self) -> str:
-        text = str(self._job.error).strip().splitlines()
-        reason = next((line for line in text if "Exception" in line or "failure" in line), "")
-        return f"Spark job has failed, or was cancelled: {reason.strip() or text[:1]}"
+        return f"Spark job has failed, or was cancelled: {reason_of(str(self._job.error))}"
+
+
+def reason_of(error: str) -> str:
+    """The line of Spark's report that says most."""
+    # That of an exception in a task, at the end of its traceback.
+    in_task = re.findall(r"^\w+(?:Error|Exception): .*", error, re.MULTILINE)
+    if in_task:
+        module = re.search(r"No module named '(horovod[^']*)'", in_task[-1])
+        remedy = "; install horovod on the executors, as on the driver" if module else ""
+        return f"{in_task[-1]}{remedy}"
+    lines = error.strip().splitlines() or [""]
+    return next((line for line in lines if "Exception" in line or "failure" in line), lines[0])
