@@ -16,6 +16,7 @@ from horovod.runner import mpi_run
 from horovod.runner.common.util import (
     codec,
     env,
+    guardian,
     host_hash,
     hosts,
     safe_shell_exec,
@@ -224,6 +225,18 @@ def test_an_event_ends_a_command_with_what_it_has_started(tmp_path):
     *numbers, last = pids.read_text().split()
     assert last == "ended"
     wait_for(lambda: not any(is_alive(int(pid)) for pid in numbers))
+
+
+def test_the_guardian_finds_children_whatever_their_names(tmp_path):
+    sleep = tmp_path / "éééééééééé"  # of which the kernel keeps 15 bytes, seven and a half
+    sleep.symlink_to("/bin/sleep")
+    child = subprocess.Popen([str(sleep), "600"])
+    try:
+        wait_for(lambda: b"\xc3)" in pathlib.Path(f"/proc/{child.pid}/stat").read_bytes())
+        assert child.pid in guardian.descendants()
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_a_command_does_not_outlive_a_killed_caller(tmp_path):

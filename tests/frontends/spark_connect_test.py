@@ -23,6 +23,7 @@ pytestmark = pytest.mark.timeout(300)
 
 CLIENT = """
 import io, sys
+from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 import horovod.spark
 
@@ -60,7 +61,9 @@ try:
     horovod.spark.run(train, args=(5,), num_proc=3, start_timeout=2)
 except RuntimeError as error:
     print(error)
-print(horovod.spark.run(train, args=(6,), num_proc=2))
+# The active session is that of a thread.
+with ThreadPoolExecutor() as pool:
+    print(pool.submit(horovod.spark.run, train, args=(6,), num_proc=2).result())
 """
 
 

@@ -5,10 +5,12 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -21,8 +23,9 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
 
 import horovod.spark
+import pyspark
 import spark_session
-from horovod.spark import cluster
+from horovod.spark import cluster, output
 from horovod.spark.meeting import Arrival, places_of
 from sparkdl import HorovodRunner
 
@@ -112,11 +115,14 @@ def test_an_exception_comes_back_with_its_rank_and_traceback_and_the_next_run_wo
     def dies():
         import os
         import signal
-        import time
 
-        if os.environ["HOROVOD_RANK"] == "1":
+        import numpy as np
+        from horovod.common import arrays, basics
+
+        basics.init()
+        if basics.rank() == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(60)
+        arrays.allreduce(np.zeros(1))  # fails, which is not the cause
 
     started = time.monotonic()
     with pytest.raises(RuntimeError, match=r"Process name: 1.*SIGKILL"):
@@ -125,33 +131,58 @@ def test_an_exception_comes_back_with_its_rank_and_traceback_and_the_next_run_wo
     assert horovod.spark.run(lambda: 5, num_proc=2) == [5, 5]
 
 
-def test_the_first_executor_has_longer_to_come_than_those_after_it(monkeypatch):
-    started = time.monotonic()
-
+def test_executors_that_may_yet_come_are_waited_for(monkeypatch):
     class Slow(cluster.Driver):
-        def __init__(self):
-            self._conf = {}
+        """Has a slot after 0.6 s and a second one after 1.2 s."""
+
+        def __init__(self, **settings):
+            self._conf = {f"spark.{name}": value for name, value in settings.items()}
+            self._started = time.monotonic()
 
         def slots(self):
-            return 0 if time.monotonic() - started < 0.6 else 1
+            return int((time.monotonic() - self._started) / 0.6)
 
     monkeypatch.setattr(cluster, "SLOT_SECONDS", 0.2)
     monkeypatch.setattr(cluster, "LOOK_SECONDS", 0.01)
-    Slow().check_slots(1)
+    later = time.monotonic() + 600
+    Slow().check_slots(1, later)  # the first one has longer
     with pytest.raises(RuntimeError, match="1 task slots, and 2 processes"):
-        Slow().check_slots(2)
+        Slow().check_slots(2, later)
+    Slow(**{"cores.max": "2"}).check_slots(2, later)  # settings promise it
+    with pytest.raises(RuntimeError, match="0 task slots, and 2 processes"):
+        Slow(**{"cores.max": "2"}).check_slots(2, time.monotonic() + 0.1)
 
 
 def test_a_function_that_calls_exit_has_no_result(spark):
-    def leaves():
+    def leaves(code):
         import os
         import sys
 
         if os.environ["HOROVOD_RANK"] == "1":
-            sys.exit(0)
+            sys.exit(code)
 
     with pytest.raises(RuntimeError, match="no result of rank 1"):
-        horovod.spark.run(leaves, num_proc=2)
+        horovod.spark.run(leaves, args=(0,), num_proc=2)
+    with pytest.raises(RuntimeError, match=r"Process name: 1, .* with exit code 255"):
+        horovod.spark.run(leaves, args=(-1,), num_proc=2)
+
+
+def test_ranks_that_never_stop_writing_are_ended_with_the_others(spark):
+    def writes():
+        import os
+
+        if os.environ["HOROVOD_RANK"] == "1":
+            raise KeyError("the cause")
+        while True:
+            print("x" * 10_000)
+
+    class Slow(io.StringIO):
+        def write(self, text):
+            time.sleep(0.01)
+            return super().write(text)
+
+    with pytest.raises(RuntimeError, match="rank 1 on host"):
+        horovod.spark.run(writes, num_proc=2, stdout=Slow())
 
 
 def test_executors_without_horovod_are_told_of(spark, monkeypatch, tmp_path):
@@ -257,6 +288,10 @@ def test_a_failure_under_mpirun_tells_its_cause(spark, monkeypatch):
     assert "[1]<stderr>:KeyError" in err.getvalue()
     with pytest.raises(RuntimeError, match="mpirun failed with exit code"):
         horovod.spark.run(print, num_proc=2, use_mpi=True, stderr=err, extra_mpi_args="--nonsense")
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", "/no/such/folder")
+        with pytest.raises(RuntimeError, match=r"mpirun could not be run: .*/no/such/folder"):
+            horovod.spark.run(print, num_proc=2, use_mpi=True)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RuntimeError, match="needs mpirun on the driver"):
         horovod.spark.run(print, num_proc=2, use_mpi=True)
@@ -325,6 +360,48 @@ def test_without_a_context_it_says_what_to_do():
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
     assert "make a SparkSession first" in done.stderr
+
+
+def test_lines_of_ranks_are_whole_and_progress_shows_as_it_moves():
+    class Stream(io.StringIO):
+        limit = 10**6
+
+        def write(self, text):
+            if self.tell() > self.limit:
+                raise OSError("no space left")
+            return super().write(text)
+
+    stream = Stream()
+    lines = output.Lines(stream, "stdout", with_time=False)
+    for rank, piece in ((0, "one "), (1, "two\r"), (0, "line\n"), (1, "\nnext"), (0, "a\rb")):
+        lines.add(rank, piece)
+    shown = "[0]<stdout>:one line\n[1]<stdout>:two\r\n[0]<stdout>:a\r"
+    assert stream.getvalue() == shown
+    lines.finish()
+    assert stream.getvalue() == shown + "[1]<stdout>:next\n[0]<stdout>:b\n"
+    for _ in range(3):
+        lines.add(2, "x" * output.LONGEST)  # binary data, for example
+    assert "[2]<stdout>:" + "x" * output.LONGEST in stream.getvalue()
+    stream.limit = 0
+    lines.add(0, "lost\n")
+    stream.limit = 10**6
+    lines.add(0, "and nothing after it\n")
+    assert "lost" not in stream.getvalue() and "after" not in stream.getvalue()
+    timed = Stream()
+    output.Lines(timed, "stderr", with_time=True).add(0, "x\n")
+    assert re.fullmatch(
+        r"\w{3} \w{3} [\d ]\d \d\d:\d\d:\d\d \d{4}\[0\]<stderr>:x\n", timed.getvalue()
+    )
+
+
+def test_slots_that_settings_ask_for_are_waited_for():
+    def promised(**settings):
+        conf = pyspark.SparkConf(loadDefaults=False)
+        return cluster.promised_slots(conf.setAll([(f"spark.{k}", v) for k, v in settings.items()]))
+
+    assert promised() == 0
+    assert promised(**{"executor.instances": "3", "executor.cores": "5", "task.cpus": "2"}) == 6
+    assert promised(**{"cores.max": "8", "task.cpus": "2"}) == 4
 
 
 def test_devices_are_those_of_the_task(monkeypatch):

@@ -14,6 +14,9 @@ PORT, SECRET = "_HOROVOD_RUN_PORT", "_HOROVOD_RUN_SECRET"
 CONNECT_SECONDS = 60.0
 # A store holds values of at most 4 MiB.
 CHUNK = 2 << 20
+# Of objects that are taken one after the other. With pieces of 64 KiB three of them are 96 MiB, and
+# a store holds 256 MiB.
+BLOCK = 512
 
 
 class Result:
@@ -97,26 +100,36 @@ class Box:
         return True, cloudpickle.loads(b"".join(chunks))
 
     def append(self, name: str, obj: Any) -> None:
-        """Add to what many boxes write and one takes."""
+        """Add a small object to those that many boxes write and one takes.
+
+        Waits while there are more than two to three blocks of them that have not been taken.
+        """
+        import cloudpickle
+
         number = _core.store_add(self._client, f"run/{name}", 1) - 1
-        self.put(f"{name}/{number}", obj)
+        earlier = f"run/{name}/taken/{number // BLOCK - 2}"
+        while number >= 2 * BLOCK and _core.store_get(self._client, earlier, 1.0) is None:
+            pass
+        _core.store_set(self._client, f"run/{name}/{number}", cloudpickle.dumps(obj))
 
     def appended(self, name: str) -> int:
         """How many objects were added; who has added the last ones may not have sent them yet."""
         return int(_core.store_get(self._client, f"run/{name}", 0.0) or 0)
 
     def take(self, name: str, number: int, seconds: float) -> tuple[bool, Any]:
-        """As get(), of those that were added; it is gone then."""
-        there, obj = self.get(f"{name}/{number}", seconds)
-        if there:
-            self.forget(f"{name}/{number}")
-        return there, obj
+        """As get(), of those that were added, one after the other from 0; it is gone then."""
+        import cloudpickle
 
-    def forget(self, name: str) -> None:
-        """Make room for others, once nobody needs an object any more."""
-        for number in range(int(_core.store_get(self._client, f"run/{name}", 0.0) or 0)):
-            _core.store_delete(self._client, f"run/{name}/{number}")
-        _core.store_delete(self._client, f"run/{name}")
+        data = _core.store_get(self._client, f"run/{name}/{number}", seconds)
+        if data is None:
+            return False, None
+        _core.store_delete(self._client, f"run/{name}/{number}")
+        block, last = divmod(number, BLOCK)
+        if last == BLOCK - 1:
+            _core.store_set(self._client, f"run/{name}/taken/{block}", b"")
+            # Whoever waits is in a later block, and so for the one before this at least.
+            _core.store_delete(self._client, f"run/{name}/taken/{block - 3}")
+        return True, cloudpickle.loads(data)
 
 
 class Office:
@@ -145,6 +158,9 @@ class Office:
 
     def receive(self, name: str, seconds: float) -> tuple[bool, Any]:
         return self._box.get(name, seconds)
+
+    def take(self, name: str, number: int, seconds: float) -> tuple[bool, Any]:
+        return self._box.take(name, number, seconds)
 
     def results(self) -> dict[int, Result]:
         """Of the ranks that have sent one."""

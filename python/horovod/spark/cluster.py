@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any, Callable, Protocol
 FIRST_SLOT_SECONDS = 60.0
 SLOT_SECONDS = 10.0
 LOOK_SECONDS = 0.2
+TELL_SECONDS = 10.0
 CANCEL_SECONDS = 60.0  # for tasks to end that were told to
 AGAIN_SECONDS = (
     1.0  # between one cancellation and the next: the job may not have begun at the first
@@ -23,6 +25,7 @@ Work = Callable[[int, Iterator[Any]], Iterator[int]]
 
 THREAD = "horovod-spark-job"
 
+_log = logging.getLogger("horovod.spark")
 _runs = itertools.count()
 
 
@@ -35,7 +38,7 @@ class Cluster(Protocol):
     def slots(self) -> int | None:
         """How many it can run now; None where it does not say."""
 
-    def check_slots(self, wanted: int) -> None:
+    def check_slots(self, wanted: int, deadline: float) -> None:
         """Raise if so many tasks cannot run at the same time, as far as that can be known."""
 
     def address(self) -> str:
@@ -48,7 +51,7 @@ class Cluster(Protocol):
         """End a run() of another thread."""
 
     def thread(self, work: Callable[[], None]) -> threading.Thread:
-        """For such a run(): one that has what the caller has set for the jobs of this thread."""
+        """For such a run()."""
 
 
 def active() -> Cluster:
@@ -66,7 +69,8 @@ def active() -> Cluster:
     except ImportError:  # what it needs is not installed, so there is no such session
         session = None
     else:
-        session = SparkSession.getActiveSession()
+        # The active one is that of a thread, of which there may be others.
+        session = SparkSession.getActiveSession() or SparkSession._get_default_session()
     if session is None:
         raise RuntimeError("there is no SparkContext in this process; make a SparkSession first")
     return Connect(session)
@@ -83,21 +87,27 @@ class Driver:
     def default_size(self) -> int:
         return self._context.defaultParallelism
 
-    def check_slots(self, wanted: int) -> None:
+    def check_slots(self, wanted: int, deadline: float) -> None:
         if _allocates_dynamically(self._conf):
             check_on_demand(self._conf, wanted)
             return
-        most, deadline = 0, time.monotonic() + FIRST_SLOT_SECONDS
+        is_promised = promised_slots(self._conf) >= wanted
+        most, patience = 0, time.monotonic() + FIRST_SLOT_SECONDS
+        told = time.monotonic()
         while (slots := self.slots()) is not None and slots < wanted:
+            now = time.monotonic()
             if slots > most:
-                most, deadline = slots, time.monotonic() + SLOT_SECONDS
-            if time.monotonic() > deadline:
+                most, patience = slots, now + SLOT_SECONDS
+            if now > (deadline if is_promised else min(patience, deadline)):
                 raise RuntimeError(
                     f"Spark has {slots} task slots, and {wanted} processes are asked for, which "
                     "have to run at the same time; pass a smaller num_proc, or give Spark more "
                     "cores (spark.executor.instances, spark.executor.cores, spark.cores.max, "
                     "local[N]) or fewer per task (spark.task.cpus)"
                 )
+            if now - told > TELL_SECONDS:
+                told = now
+                _log.warning("Spark has %d of the %d task slots that are needed", slots, wanted)
             time.sleep(LOOK_SECONDS)
 
     def slots(self) -> int | None:
@@ -140,14 +150,17 @@ class Connect:
     def slots(self) -> int | None:
         return None
 
-    def check_slots(self, wanted: int) -> None:
+    def check_slots(self, wanted: int, deadline: float) -> None:
         """Spark Connect does not tell how many there are."""
 
     def address(self) -> str:
         # That of the interface towards the server, near which the executors are.
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((self._session.client.host, 1))  # sends nothing
-            return probe.getsockname()[0]
+        where = socket.getaddrinfo(self._session.client.host.strip("[]"), 1, type=socket.SOCK_DGRAM)
+        family, _, _, _, server = where[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(server)  # sends nothing
+            address = probe.getsockname()[0]
+        return f"[{address}]" if family == socket.AF_INET6 else address
 
     def run(self, size: int, work: Work) -> None:
         def in_arrow(batches: Iterator[Any]) -> Iterator[Any]:
@@ -172,6 +185,15 @@ class Connect:
 def _allocates_dynamically(conf: Any) -> bool:
     """Whether executors come and go, with which Spark has no barrier jobs."""
     return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
+
+
+def promised_slots(conf: Any) -> int:
+    """How many slots the settings ask the cluster for; 0 where they do not say."""
+    cpus = int(conf.get("spark.task.cpus", "1"))
+    cores, executors = conf.get("spark.executor.cores"), conf.get("spark.executor.instances")
+    if executors is not None and cores is not None:
+        return int(executors) * (int(cores) // cpus)
+    return int(conf.get("spark.cores.max", "0")) // cpus
 
 
 def check_on_demand(conf: Any, wanted: int) -> None:
@@ -220,6 +242,8 @@ class Job:
         while self._thread.is_alive() and time.monotonic() < latest:
             self._cluster.cancel()
             self._thread.join(AGAIN_SECONDS)
+        if self._thread.is_alive():
+            _log.warning("tasks of Spark go on %.0f s after they were cancelled", CANCEL_SECONDS)
 
     def has_ended(self) -> bool:
         return not self._thread.is_alive()

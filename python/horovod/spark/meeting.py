@@ -4,7 +4,7 @@ The driver serves an authenticated store, whose secret reaches tasks inside Spar
 
     task/<index>     a task is there: Arrival
     place/<index>    which rank it is: Place
-    failed           what has gone wrong first: Failure
+    failed/<n>       what has gone wrong: Failure
     output/<n>       what ranks write, if the caller wants it, and their messages: Piece
     func, result/…   as of horovod.run
 
@@ -27,9 +27,9 @@ ARRIVAL, PLACE, FAILED, OUTPUT = "task/{}", "place/{}", "failed", "output"
 PLACES, ORDER, OBEYED, OVER = "places", "order/{}", "obeyed/{}", "over"
 MESSAGES = 3  # a stream beside standard output, 1, and standard error, 2
 
-# In environments: the devices of a rank; Python and folder of an executor, for ranks that mpirun
-# starts; and where mpirun's remote shell finds the store.
-DEVICES = "_HOROVOD_SPARK_DEVICES"
+# In environments: the devices of a rank; whether somebody reads its messages; Python and folder of
+# an executor, for ranks that mpirun starts; and where mpirun's remote shell finds the store.
+DEVICES, LISTENS = "_HOROVOD_SPARK_DEVICES", "_HOROVOD_SPARK_LISTENS"
 PYTHON, FOLDER = "_HOROVOD_SPARK_PYTHON", "_HOROVOD_SPARK_FOLDER"
 STORE, SECRET = "_HOROVOD_SPARK_STORE", "_HOROVOD_SPARK_SECRET"
 
@@ -39,12 +39,13 @@ class Invitation:
     """What a task has to know to take part."""
 
     addresses: str
-    secret: str
+    secret: str = dataclasses.field(repr=False)
     tls: bool
     start_seconds: float
-    environment: dict[str, str | None]
+    environment: dict[str, str | None] = dataclasses.field(repr=False)
     executable: str | None
     wants_output: bool
+    wants_messages: bool
     uses_mpi: bool
 
     def accept(self) -> mailbox.Box:

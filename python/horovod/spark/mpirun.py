@@ -58,28 +58,23 @@ def command(places: list[meeting.Place], more: list[str]) -> list[str]:
     ]
 
 
-class _Lines:
-    """What mpirun writes, as it is for other runs: whole lines, with their ranks.
+class _Untagged:
+    """What mpirun writes, as it is for other runs.
 
     It tags each piece that it has got from a rank, be that a line or a part of one.
     """
 
-    def __init__(self, stream: TextIO, number: int, with_time: bool) -> None:
-        self._stream, self._number, self._with_time = stream, number, with_time
-        self._begun: dict[int, str] = {}
+    def __init__(self, lines: output.Lines) -> None:
+        self._lines = lines
 
     def write(self, text: str) -> None:
         own, *tagged = _TAG.split(text)
-        self._stream.write(own)
-        for rank, piece in zip(map(int, tagged[::2]), tagged[1::2]):
-            line = self._begun.pop(rank, "") + piece
-            if line.endswith(("\n", "\r")):
-                self._stream.write(output.label_of(rank, self._number, self._with_time) + line)
-            else:
-                self._begun[rank] = line
+        self._lines.write(own)
+        for rank, piece in zip(tagged[::2], tagged[1::2]):
+            self._lines.add(int(rank), piece)
 
     def flush(self) -> None:
-        self._stream.flush()
+        """Lines are shown as they come."""
 
 
 class Mpirun:
@@ -94,17 +89,27 @@ class Mpirun:
     ) -> None:
         self._words = words
         self._invitation = invitation
-        self._stdout = _Lines(streams[1] or sys.stdout, 1, with_time)
-        self._stderr = _Lines(streams[2] or sys.stderr, 2, with_time)
+        self._stdout = output.Lines(streams[1] or sys.stdout, "stdout", with_time)
+        self._stderr = output.Lines(streams[2] or sys.stderr, "stderr", with_time)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="horovod-spark-mpirun", daemon=True)
 
     def _run(self) -> None:
-        # Its folders stay when it is killed, and runs that share one get in each other's way.
-        with tempfile.TemporaryDirectory(prefix="horovod-mpirun-") as folder:
-            self._run_in(folder)
+        try:
+            # Its folders stay when it is killed, and runs that share one get in each other's way.
+            with tempfile.TemporaryDirectory(prefix="horovod-mpirun-") as folder:
+                code = self._run_in(folder)
+            failed = f"mpirun failed with exit code {code}" if code else ""
+        except Exception as error:
+            failed = f"mpirun could not be run: {error}"
+        if self._stop.is_set():
+            return
+        box = self._invitation.accept()
+        if failed:
+            box.append(meeting.FAILED, meeting.Failure(failed))
+        box.put(meeting.OVER, True)
 
-    def _run_in(self, folder: str) -> None:
+    def _run_in(self, folder: str) -> int:
         environment = {
             **os.environ,
             "TMPDIR": folder,
@@ -117,16 +122,13 @@ class Mpirun:
         code = safe_shell_exec.execute(
             self._words,
             environment,
-            stdout=self._stdout,
-            stderr=self._stderr,
+            stdout=_Untagged(self._stdout),
+            stderr=_Untagged(self._stderr),
             events=[self._stop],
         )
-        if self._stop.is_set():
-            return
-        box = self._invitation.accept()
-        if code:
-            box.put(meeting.FAILED, meeting.Failure(f"mpirun failed with exit code {code}"))
-        box.put(meeting.OVER, True)
+        self._stdout.finish()
+        self._stderr.finish()
+        return code
 
     def __enter__(self) -> Mpirun:
         self._thread.start()

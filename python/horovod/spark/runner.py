@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import shlex
+import sys
 import time
 from typing import Any, Callable, TextIO
 
@@ -37,20 +38,25 @@ def run(
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
     verbose: int = 1,
-    nics: list[str] | None = None,
+    nics: list[str] | str | None = None,
     prefix_output_with_timestamp: bool = False,
     executable: str | None = None,
 ) -> list[Any]:
     """Call fn(*args, **kwargs) on `num_proc` ranks, each in a task of Spark; results by rank.
 
-    num_proc: by default as many as Spark runs side by side.
+    num_proc: by default spark.default.parallelism, which is most often the number of cores.
     start_timeout: seconds until all tasks have to be there; HOROVOD_SPARK_START_TIMEOUT, or 600.
-    use_mpi: have mpirun start the ranks, with `extra_mpi_args`; it shows what they write.
+    use_mpi: have mpirun start the ranks, with `extra_mpi_args`; it shows what they write. Without
+        it, or with use_gloo, tasks do that.
     env: variables of the ranks besides those of the executors; None unsets one.
     stdout, stderr: where to write what ranks say, each line with its rank; by default it is in the
         logs of the executors.
+    verbose: 0 does not say how many processes run.
     nics: the network interfaces that ranks may use.
+    prefix_output_with_timestamp: begins each line with the time.
+    executable: the Python of the ranks; by default that of the executors.
     """
+    nics = nics.split(",") if isinstance(nics, str) else nics
     if use_mpi and use_gloo:
         raise ValueError("use_gloo and use_mpi exclude each other; pass one of them")
     if extra_mpi_args and not use_mpi:
@@ -103,8 +109,9 @@ def run_ranks(
     if start_seconds is None:
         start_seconds = float(os.environ.get("HOROVOD_SPARK_START_TIMEOUT", START_SECONDS))
     if verbose >= 1:
-        _log.info("Running %d processes", num_proc)
-    spark.check_slots(num_proc)
+        print(f"Running {num_proc} processes...", file=sys.stderr, flush=True)
+    deadline = time.monotonic() + start_seconds
+    spark.check_slots(num_proc, deadline)
 
     tls = mailbox.uses_tls({**os.environ, **env})
     with mailbox.Office(is_local=False, tls=tls) as office:
@@ -117,41 +124,37 @@ def run_ranks(
             environment=env,
             executable=executable,
             wants_output=mpi_args is None and not (streams[1] is None and streams[2] is None),
+            wants_messages=mpi_args is None and streams[meeting.MESSAGES] is not None,
             uses_mpi=mpi_args is not None,
         )
         # The address that executors have may be one that only they can reach.
         here = dataclasses.replace(invitation, addresses=f"127.0.0.1:{office.port}")
         with cluster.Job(spark, num_proc, functools.partial(host.serve, invitation)) as job:
-            run = _Run(office, job, num_proc, start_seconds)
-            places = run.give_places()
+            ranks = _Ranks(office, job, num_proc)
+            places = ranks.give_places(deadline)
             if mpi_args is None:
                 with output.shown(here, streams, with_time):
-                    run.wait()
+                    return ranks.results()
             else:
                 office.send(meeting.PLACES, places)
                 words = mpirun.command(places, mpi_args)
                 with mpirun.Mpirun(words, here, streams, with_time):
-                    run.wait()
-            return run.results()
+                    return ranks.results()
 
 
-class _Run:
-    """One run, from the tasks' arrival to their results."""
+class _Ranks:
+    """Those of one run, from the arrival of their tasks to their results."""
 
-    def __init__(
-        self, office: mailbox.Office, job: cluster.Job, num_proc: int, start_seconds: float
-    ) -> None:
+    def __init__(self, office: mailbox.Office, job: cluster.Job, size: int) -> None:
         self._office = office
         self._job = job
-        self._size = num_proc
-        self._start_seconds = start_seconds
+        self._size = size
         self._hosts: dict[int, str] = {}
-        self._failure: meeting.Failure | None = None
+        self._failures: list[meeting.Failure] = []
 
-    def give_places(self) -> list[meeting.Place]:
+    def give_places(self, deadline: float) -> list[meeting.Place]:
         """Wait for the tasks, and tell each of them its rank; places by rank."""
-        started = told = time.monotonic()
-        deadline = started + self._start_seconds
+        told = time.monotonic()
         arrivals: list[meeting.Arrival] = []
         while len(arrivals) < self._size:
             there, arrival = self._office.receive(
@@ -163,56 +166,59 @@ class _Run:
                 raise RuntimeError(self._job_failure()) from self._job.error
             elif time.monotonic() > deadline:
                 raise RuntimeError(
-                    "Timed out waiting for Spark tasks to start. Task "
-                    f"{len(arrivals)} of {self._size} is not there. Check that Spark has enough "
+                    "Timed out waiting for Spark tasks to start: "
+                    f"{self._arrived()} of {self._size} are there. Check that Spark has enough "
                     "resources for all of them at once, that executors can reach the driver, or "
-                    "pass a larger start_timeout (HOROVOD_SPARK_START_TIMEOUT). Timeout after "
-                    f"{self._start_seconds:g} seconds."
+                    "pass a larger start_timeout (HOROVOD_SPARK_START_TIMEOUT)"
                 )
             elif time.monotonic() - told > TELL_SECONDS:
                 told = time.monotonic()
-                self._tell_arrived(told - started)
+                _log.warning(
+                    "%d of %d tasks of Spark are there; the others wait for free task slots, for "
+                    "executors to start, or to reach the driver, for another %.0f s",
+                    self._arrived(),
+                    self._size,
+                    deadline - told,
+                )
         places = meeting.places_of(arrivals)
         for index, place in enumerate(places):
             self._hosts[place.rank] = arrivals[index].name
             self._office.send(meeting.PLACE.format(index), place)
         return sorted(places, key=lambda place: place.rank)
 
-    def _tell_arrived(self, seconds: float) -> None:
+    def _arrived(self) -> int:
         names = [meeting.ARRIVAL.format(index) for index in range(self._size)]
-        there = sum(self._office.receive(name, 0)[0] for name in names)
-        _log.warning(
-            "%d of %d tasks of Spark are there after %.0f s; the others wait for free task slots, "
-            "for executors to start, or to reach the driver",
-            there,
-            self._size,
-            seconds,
-        )
+        return sum(self._office.receive(name, 0)[0] for name in names)
 
-    def wait(self) -> None:
+    def _wait(self) -> None:
         """Until the job has ended; a rank that fails ends the others."""
         deadline = float("inf")
         while not self._job.has_ended() and time.monotonic() < deadline:
-            if self._failure is not None:
-                time.sleep(LOOK_SECONDS)
-                continue
-            there, failure = self._office.receive(meeting.FAILED, LOOK_SECONDS)
-            if there:
-                self._failure = failure
+            if self._hear_of_failure(LOOK_SECONDS) and deadline == float("inf"):
                 deadline = time.monotonic() + END_SECONDS
 
+    def _hear_of_failure(self, seconds: float) -> bool:
+        there, failure = self._office.take(meeting.FAILED, len(self._failures), seconds)
+        if there:
+            self._failures.append(failure)
+        return there
+
     def results(self) -> list[Any]:
+        """Wait for them; by rank."""
+        self._wait()
+        while self._hear_of_failure(0):
+            pass
         results = self._office.results()
         cause = mailbox.cause_of(results)
-        there, failure = self._office.receive(meeting.FAILED, 0)
-        died = there and failure.rank not in results
-        if cause and not (died and isinstance(cause[1].error, HorovodInternalError)):
+        # Of a rank that died the others hear as of one they have lost, and may be faster to tell.
+        dead = [failure for failure in self._failures if failure.rank not in results]
+        if cause and not (dead and isinstance(cause[1].error, HorovodInternalError)):
             rank, result = cause
             raise RuntimeError(
                 f"one or more processes exited with non-zero status, because rank {rank} on host "
                 f"{self._hosts[rank]} raised an exception:\n{result.traceback}"
             ) from result.error
-        if there:
+        for failure in dead or self._failures:
             raise RuntimeError(f"one or more processes exited with non-zero status. {failure.what}")
         if self._job.error is not None:
             raise RuntimeError(self._job_failure()) from self._job.error
@@ -231,4 +237,5 @@ def reason_of(error: str) -> str:
         remedy = "; install horovod on the executors, as on the driver" if module else ""
         return f"{in_task[-1]}{remedy}"
     lines = error.strip().splitlines() or [""]
-    return next((line for line in lines if "Exception" in line or "failure" in line), lines[0])
+    told = [line for line in lines if "Exception" in line or "failure" in line]
+    return (told or lines)[0].lstrip(": ")

@@ -52,7 +52,7 @@ class HorovodRunner:
             main,
             (),
             kwargs,
-            self.num_processor or cluster.active().slots(),
+            self.num_processor or cluster.active().slots() or None,
             env=_settings_of_the_driver(),
             streams={
                 1: sys.stdout if everything else None,

@@ -8,7 +8,9 @@ mpirun's daemon instead, which starts the ranks of that host, and the others wai
 from __future__ import annotations
 
 import os
+import re
 import signal
+import site
 import socket
 import subprocess
 import sys
@@ -42,7 +44,7 @@ def serve(invitation: meeting.Invitation, index: int, _: Iterator[Any]) -> Itera
     box = invitation.accept()
     if arrival.attempt > 0:  # the first one is gone, and with it its rank
         lost = f"task {index} was lost, and with it its rank"
-        box.put(meeting.FAILED, meeting.Failure(lost))
+        box.append(meeting.FAILED, meeting.Failure(lost))
         raise RuntimeError(f"{lost}; Horovod cannot start a task of a run again")
     box.put(meeting.ARRIVAL.format(index), arrival)
     there, place = box.get(meeting.PLACE.format(index), invitation.start_seconds)
@@ -54,7 +56,7 @@ def serve(invitation: meeting.Invitation, index: int, _: Iterator[Any]) -> Itera
         ended = _run_rank(invitation, box, place)
         if ended:
             what = f"Process name: {place.rank}, Host: {arrival.name}, it ended {ended}"
-            box.put(meeting.FAILED, meeting.Failure(what, place.rank))
+            box.append(meeting.FAILED, meeting.Failure(what, place.rank))
     elif place.local_rank == 0:
         _obey_mpirun(invitation, box, place.host)
     else:
@@ -71,6 +73,7 @@ def _environment(invitation: meeting.Invitation) -> dict[str, str]:
         "HOROVOD_RENDEZVOUS": invitation.addresses,
         "_HOROVOD_SECRET_KEY": invitation.secret,
         "HOROVOD_TLS": str(int(invitation.tls)),
+        **({meeting.LISTENS: "1"} if invitation.wants_messages else {}),
         mailbox.PORT: invitation.addresses.rpartition(":")[2],
         mailbox.SECRET: invitation.secret,
         "PYTHONPATH": os.pathsep.join(
@@ -82,8 +85,10 @@ def _environment(invitation: meeting.Invitation) -> dict[str, str]:
 def _paths_of_the_job() -> list[str]:
     """Where modules are that were sent with the job, without the folders of this Python: another
     one may be asked for."""
-    own = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    return [path for path in sys.path if path and not path.startswith(own)]
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += [*site.getsitepackages(), site.getusersitepackages()]
+    own = re.compile(rf"({'|'.join(map(re.escape, folders))})(/.*)?|.*/python\d+\.zip")
+    return [path for path in sys.path if path and not own.fullmatch(path)]
 
 
 def _run_rank(invitation: meeting.Invitation, box: mailbox.Box, place: meeting.Place) -> str:
@@ -111,14 +116,26 @@ def _run_rank(invitation: meeting.Invitation, box: mailbox.Box, place: meeting.P
     code = process.wait()
     for pump in pumps:
         pump.join()
-    if code > 128:
-        return f"by signal {signal.Signals(code - 128).name}"
-    return f"with exit code {code}" if code else ""
+    return _ending_of(code) if code else ""
+
+
+def _ending_of(code: int) -> str:
+    # The guardian gives 128 more than the signal, and may be killed itself.
+    number = -code if code < 0 else code - 128
+    if number in set(signal.Signals):
+        return f"by signal {signal.Signals(number).name}"
+    return f"with exit code {code}"
 
 
 def _pump(stream: BinaryIO, box: mailbox.Box, rank: int, number: int) -> None:
-    while data := stream.read1(PIECE):  # type: ignore[attr-defined]
-        box.append(meeting.OUTPUT, meeting.Piece(rank, number, data))
+    """Hand on what a rank writes; to the end, because a rank waits when nobody reads."""
+    try:
+        while data := stream.read1(PIECE):  # type: ignore[attr-defined]
+            box.append(meeting.OUTPUT, meeting.Piece(rank, number, data))
+    except Exception as error:
+        print(f"what rank {rank} writes is lost from here on: {error}", file=sys.stderr)
+        while stream.read1(PIECE):  # type: ignore[attr-defined]
+            pass
 
 
 def _obey_mpirun(invitation: meeting.Invitation, box: mailbox.Box, host: str) -> None:

@@ -37,4 +37,11 @@ class LogCallback(tf.keras.callbacks.Callback):
 
 
 def _shown(logs: dict[str, Any] | None) -> str:
-    return ", ".join(f"{name} {float(value):.6g}" for name, value in (logs or {}).items())
+    return ", ".join(f"{name} {_number(value)}" for name, value in (logs or {}).items())
+
+
+def _number(value: Any) -> str:
+    try:
+        return f"{float(value):.6g}"
+    except (TypeError, ValueError):  # one per class, for example
+        return str(value)

@@ -38,7 +38,8 @@ def descendants() -> list[int]:
     children: dict[int, list[int]] = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has just ended
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            # The name, in parentheses, may be cut in the middle of a character.
+            parent = int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1])
             children.setdefault(parent, []).append(int(folder.name))
     found = [os.getpid()]
     for pid in found:
@@ -77,6 +78,11 @@ def end(child: subprocess.Popen[bytes]) -> None:
 
 def main(when: str, pipe: int, words: list[str]) -> int:
     os.set_inheritable(pipe, False)
+    # A signal wakes whoever waits: there are kernels and containers without pidfd_open.
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     # Those whose parents have ended become children of this process.
     _prctl(_SET_CHILD_SUBREAPER, 1)
     try:
@@ -91,8 +97,12 @@ def main(when: str, pipe: int, words: list[str]) -> int:
     except OSError as error:
         print(f"{words[0]}: {error.strerror}", file=sys.stderr)
         return 127  # as shells have it
-    ended = os.pidfd_open(child.pid)
-    is_told = ended not in select.select([pipe, ended], [], [])[0]
+    is_told = False
+    while child.poll() is None and not is_told:
+        ready, _, _ = select.select([pipe, woken], [], [])
+        if woken in ready:
+            os.read(woken, 4096)
+        is_told = pipe in ready
     if is_told or when == OVER:
         end(child)
     code = child.wait()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import logging
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -12,31 +12,35 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from horovod.runner.common.util import guardian
+from horovod.runner.common.util import guardian, lines
 from horovod.runner.util import threads
 
-# A progress bar shows as it moves.
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)")
+_log = logging.getLogger("horovod.runner")
 
 
 def _pump(reading: int, stream: Any, label: str, with_time: bool) -> None:
     """Hand on what comes from a pipe, line by line."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
+    is_broken = False
+
     def write(line: str) -> None:
+        nonlocal is_broken
         stamp = time.asctime() if with_time else ""
-        stream.write(f"{stamp}{label}{line}")
-        stream.flush()
+        try:
+            if not is_broken:
+                stream.write(f"{stamp}{label}{line}")
+                stream.flush()
+        except Exception as error:  # the command would wait if nobody read on
+            is_broken = True
+            _log.warning("what a command writes is not shown any more: %r", error)
 
     rest = ""
     with open(reading, "rb", buffering=0) as pipe:
         while chunk := pipe.read(1 << 16):
-            rest += decoder.decode(chunk)
-            end = 0
-            for line in _LINE.finditer(rest):
-                write(line.group())
-                end = line.end()
-            rest = rest[end:]
+            whole, rest = lines.split(rest + decoder.decode(chunk))
+            for line in whole:
+                write(line)
     rest += decoder.decode(b"", final=True)
     if rest:
         write(f"{rest}\n")
