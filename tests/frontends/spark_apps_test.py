@@ -157,7 +157,7 @@ def test_ctrl_c_ends_a_script_and_all_that_its_ranks_have_started(tmp_path):
         os.killpg(driver.pid, signal.SIGINT)
         shown, _ = driver.communicate(timeout=60)
         assert driver.returncode == -signal.SIGINT, shown
-        assert shown.rstrip().splitlines()[-1].startswith("KeyboardInterrupt"), shown
+        assert "\nKeyboardInterrupt" in shown, shown  # Spark may log something after it
         wait_until(lambda: not any(map(is_alive, pids)), 60)
     finally:
         driver.kill()
