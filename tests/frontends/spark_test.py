@@ -26,6 +26,7 @@ import horovod.spark
 import pyspark
 import spark_session
 from horovod.spark import cluster, output
+from horovod.spark.common.backend import SparkBackend
 from horovod.spark.meeting import Arrival, places_of
 from sparkdl import HorovodRunner
 
@@ -193,6 +194,24 @@ def test_executors_without_horovod_are_told_of(spark, monkeypatch, tmp_path):
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
     with pytest.raises(RuntimeError, match=r"No module named 'horovod'; install horovod on"):
         horovod.spark.run(print, num_proc=2)
+
+
+def test_a_backend_runs_with_the_variables_of_the_driver_or_with_its_own(spark, monkeypatch):
+    names = ("OF_THE_DRIVER", "OF_THE_BACKEND", "OF_THE_CALL", "CUDA_VISIBLE_DEVICES")
+    monkeypatch.setenv("OF_THE_DRIVER", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+
+    def settings(factor, names):
+        import os
+
+        return factor * int(os.environ["HOROVOD_RANK"]), [os.environ.get(name) for name in names]
+
+    drivers = SparkBackend(verbose=0)
+    assert drivers.num_processes() == 2
+    results = drivers.run(settings, (5,), {"names": names}, env={"OF_THE_CALL": "3"})
+    assert results == [(5 * rank, ["1", None, "3", None]) for rank in (0, 1)]
+    own = SparkBackend(2, env={"OF_THE_BACKEND": "2"})
+    assert own.run(settings, (5, names))[1] == (5, [None, "2", None, None])
 
 
 def test_too_few_slots_are_told_within_seconds(spark):

@@ -1,0 +1,1 @@
+"""What trainings on Spark have in common."""
