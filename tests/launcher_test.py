@@ -575,7 +575,7 @@ def test_what_is_ignored_from_the_start_stays_so(launch):
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_the_job(launch, name):
-    job = launch("-np", "2", *sh("echo up; trap 'echo bye; exit 3' TERM; sleep 60 & wait"))
+    job = launch("-np", "2", *sh("trap 'echo bye; exit 3' TERM; echo up; sleep 60 & wait"))
     job.wait_for_line("up")
     job.wait_for_line("up")
     job.process.send_signal(getattr(signal, name))
