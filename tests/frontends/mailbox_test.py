@@ -1,6 +1,7 @@
 """Objects through the store of a run."""
 
 import threading
+import time
 
 import pytest
 from horovod.runner import mailbox
@@ -47,7 +48,10 @@ def test_who_adds_waits_for_who_takes(office, monkeypatch):
     thread = threading.Thread(target=add)
     thread.start()
     # Two blocks, and none has been taken.
-    assert not done.wait(1.5) and len(added) == 8
+    deadline = time.monotonic() + 20
+    while len(added) < 8 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not done.wait(0.5) and len(added) == 8
     taken = [office.take("things", number, 20)[1] for number in range(40)]
     assert done.wait(20) and taken == list(range(40))
     thread.join()

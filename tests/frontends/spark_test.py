@@ -133,25 +133,32 @@ def test_an_exception_comes_back_with_its_rank_and_traceback_and_the_next_run_wo
 
 
 def test_executors_that_may_yet_come_are_waited_for(monkeypatch):
+    class Clock:
+        now = 0.0
+
+        def monotonic(self):
+            return self.now
+
+        def sleep(self, seconds):
+            self.now += seconds
+
     class Slow(cluster.Driver):
-        """Has a slot after 0.6 s and a second one after 1.2 s."""
+        """Has a slot after 30 s and a second one after 60 s."""
 
         def __init__(self, **settings):
             self._conf = {f"spark.{name}": value for name, value in settings.items()}
-            self._started = time.monotonic()
+            self.clock = Clock()
+            monkeypatch.setattr(cluster, "time", self.clock)
 
         def slots(self):
-            return int((time.monotonic() - self._started) / 0.6)
+            return int(self.clock.now / 30)
 
-    monkeypatch.setattr(cluster, "SLOT_SECONDS", 0.2)
-    monkeypatch.setattr(cluster, "LOOK_SECONDS", 0.01)
-    later = time.monotonic() + 600
-    Slow().check_slots(1, later)  # the first one has longer
+    Slow().check_slots(1, 600)  # the first one has longer
     with pytest.raises(RuntimeError, match="1 task slots, and 2 processes"):
-        Slow().check_slots(2, later)
-    Slow(**{"cores.max": "2"}).check_slots(2, later)  # settings promise it
+        Slow().check_slots(2, 600)
+    Slow(**{"cores.max": "2"}).check_slots(2, 600)  # settings promise it
     with pytest.raises(RuntimeError, match="0 task slots, and 2 processes"):
-        Slow(**{"cores.max": "2"}).check_slots(2, time.monotonic() + 0.1)
+        Slow(**{"cores.max": "2"}).check_slots(2, 20)
 
 
 def test_a_function_that_calls_exit_has_no_result(spark):
