@@ -345,7 +345,7 @@ def test_a_killed_executor_fails_the_run_and_leaves_no_process(spark, tmp_path):
         executor = parent_of(executor)
     os.kill(executor, signal.SIGKILL)
     thread.join(100)
-    assert errors and "Spark job" in str(errors[0]), errors
+    assert errors and "ExecutorLostFailure" in str(errors[0]), errors
     wait_until(lambda: not any(map(is_alive, pids)))
     assert horovod.spark.run(lambda: 6, num_proc=2) == [6, 6]
 

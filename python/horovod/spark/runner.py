@@ -237,5 +237,8 @@ def reason_of(error: str) -> str:
         remedy = "; install horovod on the executors, as on the driver" if module else ""
         return f"{in_task[-1]}{remedy}"
     lines = error.strip().splitlines() or [""]
-    told = [line for line in lines if "Exception" in line or "failure" in line]
-    return (told or lines)[0].lstrip(": ")
+    for word in ("ExecutorLostFailure", "Exception", "failure"):
+        told = [line for line in lines if word in line]
+        if told:
+            return told[0].lstrip(": ")
+    return lines[0]
