@@ -26,6 +26,7 @@ from horovod.runner.common.util import (
     tiny_shell_exec,
 )
 from horovod.runner.util import threads
+from processes import is_alive, wait_until
 
 
 def places(slots):
@@ -193,20 +194,6 @@ def test_a_command_gives_its_code_and_its_lines():
     assert execute(["no-such-command"])[0] == 127
 
 
-def wait_for(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def is_alive(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def test_an_event_ends_a_command_with_what_it_has_started(tmp_path):
     pids = tmp_path / "pids"
     event = threading.Event()
@@ -218,13 +205,13 @@ def test_an_event_ends_a_command_with_what_it_has_started(tmp_path):
     command = f"sleep 600 & echo $! >> {pids}; {slow} {stubborn}; true"
     done = []
     thread = threads.in_thread(lambda: done.append(execute(command, events=[event])))
-    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 3)
+    wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 3)
     event.set()
     thread.join(20)
     assert done and done[0][0] > 128
     *numbers, last = pids.read_text().split()
     assert last == "ended"
-    wait_for(lambda: not any(is_alive(int(pid)) for pid in numbers))
+    wait_until(lambda: not any(is_alive(int(pid)) for pid in numbers))
 
 
 def test_the_guardian_finds_children_whatever_their_names(tmp_path):
@@ -232,7 +219,7 @@ def test_the_guardian_finds_children_whatever_their_names(tmp_path):
     sleep.symlink_to("/bin/sleep")
     child = subprocess.Popen([str(sleep), "600"])
     try:
-        wait_for(lambda: b"\xc3)" in pathlib.Path(f"/proc/{child.pid}/stat").read_bytes())
+        wait_until(lambda: b"\xc3)" in pathlib.Path(f"/proc/{child.pid}/stat").read_bytes())
         assert child.pid in guardian.descendants()
     finally:
         child.kill()
@@ -246,8 +233,8 @@ from horovod.runner.common.util import safe_shell_exec
 safe_shell_exec.execute("echo $$ > {pid}; exec sleep 600")
 """
     caller = subprocess.Popen([sys.executable, "-c", code])
-    wait_for(lambda: pid.exists() and pid.read_text().strip())
+    wait_until(lambda: pid.exists() and pid.read_text().strip())
     assert is_alive(int(pid.read_text()))
     os.kill(caller.pid, signal.SIGKILL)
     caller.wait()
-    wait_for(lambda: not is_alive(int(pid.read_text())))
+    wait_until(lambda: not is_alive(int(pid.read_text())))

@@ -5,26 +5,23 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+import spark_session
+from processes import is_alive, wait_until
 
 MISSING = [
     name
-    for name in ("pyspark", "torch", "tensorflow", "nbclient", "ipykernel")
+    for name in ("torch", "tensorflow", "nbclient", "ipykernel")
     if importlib.util.find_spec(name) is None
 ]
 if MISSING:
     pytest.skip(f"{MISSING[0]} is not installed", allow_module_level=True)
-if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "examples"
-SPARK_HOME = pathlib.Path(importlib.util.find_spec("pyspark").origin).parent
 SECONDS = 400
 pytestmark = pytest.mark.timeout(SECONDS + 60)
 
@@ -38,7 +35,7 @@ def environment(monkeypatch, tmp_path):
     settings = {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
-        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_HOME": str(spark_session.HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "OMP_NUM_THREADS": "1",
         "TMPDIR": str(tmp_path),
@@ -64,7 +61,7 @@ def output_of(*command) -> str:
 
 
 def test_a_script_for_horovod_runner_runs_under_spark_submit_and_leaves_a_timeline(tmp_path):
-    submit = SPARK_HOME / "bin" / "spark-submit"
+    submit = spark_session.HOME / "bin" / "spark-submit"
     script = EXAMPLES / "15_horovod_runner_pytorch.py"
     shown = output_of(submit, "--master", "local[2]", script, "--folder", tmp_path)
     assert "2 processes recognise 9" in shown, shown
@@ -123,20 +120,6 @@ def sleeps_with_a_child(folder):
 SparkSession.builder.getOrCreate()
 horovod.spark.run(sleeps_with_a_child, args=(sys.argv[1],), num_proc=2)
 """
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_until(condition, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_ctrl_c_ends_a_script_and_all_that_its_ranks_have_started(tmp_path):
@@ -235,3 +218,11 @@ def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path):
     assert shown["all"] == [*prints, *tells]
     assert shown["callback only"] == tells
     assert shown["driver"] == sorted([*prints, *told])
+
+
+def test_a_metric_that_is_no_number_does_not_end_training():
+    import numpy as np
+    from sparkdl.horovod.tensorflow import keras
+
+    shown = keras._shown({"loss": np.float32(0.5), "f1": np.array([0.25, 1.0])})
+    assert shown == "loss 0.5, f1 [0.25 1.  ]"

@@ -4,20 +4,16 @@ import contextlib
 import importlib.util
 import os
 import pathlib
-import shutil
 import socket
 import subprocess
 import sys
 import time
 
 import pytest
+import spark_session
 
-if importlib.util.find_spec("pyspark") is None:
-    pytest.skip("pyspark is not installed", allow_module_level=True)
 if importlib.util.find_spec("grpc_status") is None:
     pytest.skip("what Spark Connect needs is not installed", allow_module_level=True)
-if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -69,8 +65,6 @@ with ThreadPoolExecutor() as pool:
 
 @contextlib.contextmanager
 def server(folder: pathlib.Path):
-    import pyspark
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -78,7 +72,7 @@ def server(folder: pathlib.Path):
     with log.open("w") as output:
         process = subprocess.Popen(
             [
-                f"{os.path.dirname(pyspark.__file__)}/bin/spark-submit",
+                f"{spark_session.HOME}/bin/spark-submit",
                 *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
                 *("--master", "local[2]", "--conf", "spark.ui.enabled=false"),
                 *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),

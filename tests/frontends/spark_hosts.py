@@ -6,7 +6,6 @@ The master and the driver are on the first host, a worker is on each of the othe
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
 import subprocess
 import time
@@ -26,12 +25,10 @@ class Cluster:
     """The daemons, started and registered. Leaving the network ends them."""
 
     def __init__(self, net: netns.Network, folder: pathlib.Path):
-        import pyspark
-
         self.net = net
         self.folder = folder
         self.url = f"spark://{net.address(0)}:7077"
-        self._spark_class = f"{os.path.dirname(pyspark.__file__)}/bin/spark-class"
+        self._spark_class = f"{spark_session.HOME}/bin/spark-class"
         self._start(0, "master.Master", ["-p", "7077"])
         self._wait_for(0, "elected leader")
         for host in range(1, net.hosts):

@@ -1,20 +1,12 @@
 """horovod.spark.run on two hosts with addresses of their own, under a real standalone Spark."""
 
-import importlib.util
 import io
 import os
-import shutil
 import sys
 
 import cloudpickle
-import pytest
-
-if importlib.util.find_spec("pyspark") is None:
-    pytest.skip("pyspark is not installed", allow_module_level=True)
-if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
-
 import horovod.spark
+import pytest
 import spark_hosts
 
 pytestmark = pytest.mark.timeout(400)
@@ -81,7 +73,6 @@ def test_ranks_of_a_host_follow_each_other(spark):
 
 def test_mpirun_starts_a_daemon_on_each_host(spark):
     def train_and_name_parent(nic):
-        import os
         import pathlib
 
         namespace = os.readlink("/proc/self/ns/net")

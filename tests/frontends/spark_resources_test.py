@@ -1,23 +1,13 @@
 """horovod.spark.run with executors that Spark starts on demand, each with a GPU of its own."""
 
-import importlib.util
 import logging
-import os
-import shutil
 import sys
 import threading
 import time
 
 import cloudpickle
-import pytest
-
-if importlib.util.find_spec("pyspark") is None:
-    pytest.skip("pyspark is not installed", allow_module_level=True)
-if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
-
 import horovod.spark
-import pyspark
+import pytest
 import spark_session
 from horovod.spark import cluster, runner
 
@@ -83,7 +73,9 @@ def test_more_ranks_than_there_can_be_slots_are_refused_at_once(spark):
 
 
 def test_tasks_that_spark_may_start_twice_are_refused_at_once():
-    conf = pyspark.SparkConf(loadDefaults=False)
+    from pyspark import SparkConf
+
+    conf = SparkConf(loadDefaults=False)
     cluster.check_on_demand(conf, 2)
     with pytest.raises(RuntimeError, match=r"spark\.speculation .*set it to false"):
         cluster.check_on_demand(conf.set("spark.speculation", "true"), 2)

@@ -1,12 +1,25 @@
-"""A session of Spark for the tests of one module."""
+"""A session of Spark for the tests of one module, which is skipped where there is no Spark."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
+import pathlib
+import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
+
+import pytest
+
+_SPARK = importlib.util.find_spec("pyspark")
+if _SPARK is None:
+    pytest.skip("pyspark is not installed", allow_module_level=True)
+if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
+
+HOME = pathlib.Path(_SPARK.origin).parent
 
 
 @contextlib.contextmanager

@@ -1,12 +1,10 @@
 """horovod.spark.run and HorovodRunner on a real Spark, with two executors of one core each."""
 
-import importlib.util
 import io
 import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,19 +13,13 @@ import threading
 import time
 
 import cloudpickle
-import pytest
-
-if importlib.util.find_spec("pyspark") is None:
-    pytest.skip("pyspark is not installed", allow_module_level=True)
-if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
-
 import horovod.spark
-import pyspark
+import pytest
 import spark_session
 from horovod.spark import cluster, output
 from horovod.spark.common.backend import SparkBackend
 from horovod.spark.meeting import Arrival, places_of
+from processes import is_alive, parent_of, wait_until
 from sparkdl import HorovodRunner
 
 pytestmark = pytest.mark.timeout(240)
@@ -38,13 +30,6 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no
 def spark():
     with spark_session.session("local-cluster[2,1,1024]", {}) as session:
         yield session
-
-
-def wait_until(condition, seconds=15.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_ranks_go_host_by_host_and_that_of_task_0_comes_first():
@@ -241,13 +226,6 @@ def sleeps_with_a_child(folder):
     time.sleep(300)
 
 
-def is_alive(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def pids_in(folder):
     wait_until(lambda: len([p for p in folder.iterdir() if p.suffix == ""]) == 2, 60)
     return [int(pid) for path in folder.iterdir() for pid in path.read_text().split()]
@@ -266,10 +244,6 @@ def run_aside(folder, **options):
     thread = threading.Thread(target=work)
     thread.start()
     return thread, errors
-
-
-def parent_of(pid):
-    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_mpirun_starts_ranks_by_a_daemon_in_an_executor(spark):
@@ -422,7 +396,9 @@ def test_lines_of_ranks_are_whole_and_progress_shows_as_it_moves():
 
 def test_slots_that_settings_ask_for_are_waited_for():
     def promised(**settings):
-        conf = pyspark.SparkConf(loadDefaults=False)
+        from pyspark import SparkConf
+
+        conf = SparkConf(loadDefaults=False)
         return cluster.promised_slots(conf.setAll([(f"spark.{k}", v) for k, v in settings.items()]))
 
     assert promised() == 0
