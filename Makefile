@@ -4,6 +4,7 @@
 # make test     everything, ending in one line that counts the tests
 # make bench    the benchmarks beside their peers, in a release build (BENCH_QUICK=1: fewer rounds)
 # make matrix   the wheel with several versions of Python, frameworks, Spark (MATRIX="torch-2.2 …")
+# make chaos    disturbs jobs for CHAOS_SECONDS, chosen by CHAOS_SEED, and checks every result
 # make fuzz     long fuzzing of every decoder (FUZZ_SECONDS each)
 # make format   rewrites the sources as the formatters want them
 # make docs     writes docs/settings.md and the flags of docs/horovodrun.md from the tables in code
@@ -16,6 +17,8 @@ export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
+CHAOS_SECONDS ?= 60
+CHAOS_SEED ?= 1
 PYTHON := .venv/bin/python
 RESULTS := build/results
 # An interpreter with the frameworks, for the front ends; the default is made when it is needed, for
@@ -27,7 +30,7 @@ endif
 
 CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
 
-.PHONY: setup check test bench matrix fuzz format docs wheel demo
+.PHONY: setup check test bench matrix chaos fuzz format docs wheel demo
 .PHONY: format-check lint tidy unit python frontend-env frontends asan tsan fuzz-short
 
 setup:
@@ -48,6 +51,12 @@ bench: setup build-release
 
 matrix: wheel
 	@$(PYTHON) scripts/run_matrix.py build/dist/*.whl build/matrix $(MATRIX)
+
+# CHAOS_CELL=N runs one cell of the seed alone, CHAOS_ONLY="kill relay" leaves out the others.
+chaos: setup build/dev/build.ninja
+	cmake --build --preset dev -j $(JOBS) --target hvd hvd_chaos_rank -- --quiet
+	$(PYTHON) scripts/run_chaos.py build/dev --seconds $(CHAOS_SECONDS) --seed $(CHAOS_SEED) \
+		$(if $(CHAOS_CELL),--cell $(CHAOS_CELL)) $(if $(CHAOS_ONLY),--only $(CHAOS_ONLY))
 
 fuzz: setup build-fuzz
 	$(PYTHON) scripts/run_fuzzers.py build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)

@@ -4,7 +4,8 @@
 //   network_allreduce <rank> <size> <interface> <store ip:port> <bytes> <rounds> [algorithm …]
 //
 // Rank 0 serves the store and says "ready" when the others may start. The algorithms, `auto` if
-// none is named, take turns in every round. For each, rank 0 prints one JSON object with the time
+// none is named, take turns in every round; `auto:tags` and `auto:tls` protect what they send. For
+// each, rank 0 prints one JSON object with the time
 // per operation in microseconds, one figure per round (the mean of a batch on its slowest rank);
 // `latency_us` is the one-way latency of 4 bytes between ranks 0 and 1 beside each round, over a
 // plain socket on which both spin.
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <string_view>
 
@@ -25,6 +27,11 @@
 namespace hvd::bench {
 namespace {
 
+struct Choice {
+  AllreduceAlgorithm algorithm;
+  std::string protection;  // none, tags or tls
+};
+
 struct Arguments {
   int rank;
   int size;
@@ -32,7 +39,7 @@ struct Arguments {
   std::string store;
   size_t bytes;
   int rounds;
-  std::vector<AllreduceAlgorithm> algorithms;
+  std::vector<Choice> choices;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -40,9 +47,13 @@ Arguments parse(int argc, char** argv) {
   Arguments arguments{std::atoi(argv[1]),  std::atoi(argv[2]), argv[3], argv[4],
                       std::stoul(argv[5]), std::atoi(argv[6]), {}};
   for (int i = 7; i < argc; ++i) {
-    arguments.algorithms.push_back(must(parse_allreduce_algorithm(argv[i])));
+    const std::string_view text = argv[i];
+    const size_t colon = text.find(':');
+    arguments.choices.push_back(
+        {must(parse_allreduce_algorithm(std::string(text.substr(0, colon)))),
+         colon == std::string_view::npos ? "none" : std::string(text.substr(colon + 1))});
   }
-  if (arguments.algorithms.empty()) arguments.algorithms = {AllreduceAlgorithm::kAuto};
+  if (arguments.choices.empty()) arguments.choices = {{AllreduceAlgorithm::kAuto, "none"}};
   return arguments;
 }
 
@@ -103,13 +114,40 @@ class PingPong {
   int word_ = 0;
 };
 
+// All ranks, connected with one kind of protection.
+struct World {
+  std::unique_ptr<StoreClient> store;
+  std::unique_ptr<Fabric> fabric;
+  std::unique_ptr<Transport> net;
+};
+
+World join(const Arguments& arguments, const Secret& secret, const std::string& protection) {
+  World world;
+  world.store = must(StoreClient::connect(arguments.store, secret, /*tls=*/false, patience()));
+  FabricOptions options;
+  options.rank = arguments.rank;
+  options.size = arguments.size;
+  options.round = protection;
+  options.host_name = fmt::format("host{}", arguments.rank);
+  options.interfaces = {arguments.interface};
+  options.tls = protection == "tls";
+  options.tags = protection == "tags";
+  world.fabric = must(Fabric::join(options, secret, world.store.get(), patience()));
+  std::vector<int> all(arguments.size);
+  std::iota(all.begin(), all.end(), 0);
+  world.net = must(world.fabric->make_mesh(0, all, patience()));
+  return world;
+}
+
 struct Contender {
-  AllreduceAlgorithm algorithm;  // as asked for
+  Choice choice;
   AllreduceAlgorithm chosen;
+  Transport* net;
   std::vector<double> times;
 };
 
-double time_batch(Transport& net, const Contender& contender, Bytes data, Scratch& scratch) {
+double time_batch(const Contender& contender, Bytes data, Scratch& scratch) {
+  Transport& net = *contender.net;
   const int calls = data.size() >= (1 << 20) ? 1 : 500;
   const auto sum = must(Reduction::make(ReduceOp::kSum, DType::kFloat32, net.size()));
   const auto run = [&] {
@@ -122,32 +160,34 @@ double time_batch(Transport& net, const Contender& contender, Bytes data, Scratc
   return slowest(net, microseconds_since(start) / calls);
 }
 
-void compare(Transport& net, const Arguments& arguments) {
+void compare(const std::map<std::string, World>& worlds, const Arguments& arguments) {
   std::vector<float> values(arguments.bytes / sizeof(float), 0.0F);
   const Bytes data = std::as_writable_bytes(std::span(values));
   std::vector<Contender> contenders;
-  for (const AllreduceAlgorithm algorithm : arguments.algorithms) {
+  for (const Choice& choice : arguments.choices) {
     AllreduceOptions options;
-    options.algorithm = algorithm;
+    options.algorithm = choice.algorithm;
+    Transport& net = *worlds.at(choice.protection).net;
     const auto selector = must(AllreduceSelector::make(net.topology(), net.hosts_share_memory(),
                                                        options, offered_allreduce_algorithms()));
-    contenders.push_back({algorithm, selector.choose(data.size()), {}});
+    contenders.push_back({choice, selector.choose(data.size()), &net, {}});
   }
   Scratch scratch;
+  Transport& net = *contenders.front().net;
   PingPong ping_pong(net, arguments.interface);
-  for (const Contender& each : contenders) time_batch(net, each, data, scratch);  // opens links
+  for (const Contender& each : contenders) time_batch(each, data, scratch);  // opens links
   std::vector<double> latency;
   for (int round = 0; round < arguments.rounds; ++round) {
     latency.push_back(slowest(net, ping_pong.measure()));
-    for (Contender& each : contenders) each.times.push_back(time_batch(net, each, data, scratch));
+    for (Contender& each : contenders) each.times.push_back(time_batch(each, data, scratch));
   }
   if (net.rank() != 0) return;
   for (const Contender& each : contenders) {
-    fmt::print(R"({{"ranks": {}, "bytes": {}, "algorithm": "{}", "chosen": "{}", "us": {}, )"
-               R"("latency_us": {}}})"
+    fmt::print(R"({{"ranks": {}, "bytes": {}, "algorithm": "{}", "chosen": "{}", "wire": "{}", )"
+               R"("us": {}, "latency_us": {}}})"
                "\n",
-               net.size(), data.size(), to_string(each.algorithm), to_string(each.chosen),
-               json_list(each.times), json_list(latency));
+               net.size(), data.size(), to_string(each.choice.algorithm), to_string(each.chosen),
+               each.choice.protection, json_list(each.times), json_list(latency));
   }
 }
 
@@ -162,18 +202,16 @@ void run(const Arguments& arguments) {
     fmt::print("ready\n");
     std::fflush(stdout);
   }
-  const auto store = must(StoreClient::connect(arguments.store, secret, /*tls=*/false, patience()));
-  FabricOptions options;
-  options.rank = arguments.rank;
-  options.size = arguments.size;
-  options.host_name = fmt::format("host{}", arguments.rank);
-  options.interfaces = {arguments.interface};
-  const auto fabric = must(Fabric::join(options, secret, store.get(), patience()));
-  std::vector<int> all(arguments.size);
-  std::iota(all.begin(), all.end(), 0);
-  const auto net = must(fabric->make_mesh(0, all, patience()));
-  compare(*net, arguments);
-  slowest(*net, 0);  // nobody leaves while another still waits
+  std::map<std::string, World> worlds;
+  for (const Choice& choice : arguments.choices) {
+    if (!worlds.contains(choice.protection)) {
+      worlds.emplace(choice.protection, join(arguments, secret, choice.protection));
+    }
+  }
+  compare(worlds, arguments);
+  for (const auto& [protection, world] : worlds) {
+    slowest(*world.net, 0);  // nobody leaves while another still waits
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "net/authenticate.h"
+#include "net/retry_pauses.h"
 #include "net/socket.h"
 
 namespace hvd::launcher {
@@ -41,6 +42,7 @@ Result<Endpoint> find_store(const StartRanks& job) {
   if (job.one_host && !candidates.empty()) return candidates.front();
   HVD_TRY_ASSIGN(const Secret secret, Secret::from_base64(job.secret.text()));
   const Deadline deadline = Deadline::after(kStoreTimeout);
+  RetryPauses pauses(deadline);
   std::string why = "no address";
   while (!candidates.empty()) {
     auto socket = connect_any(candidates, deadline);
@@ -52,8 +54,10 @@ Result<Endpoint> find_store(const StartRanks& job) {
     const auto stream = connect_stream(std::move(*socket), secret, {job.tls},
                                        earlier(deadline, Deadline::after(kProofTimeout)));
     if (stream.is_ok()) return peer;
-    // Somebody else listens there.
     why = fmt::format("{}: {}", peer.to_string(), stream.status().message());
+    // It had too many connections, or it is a proxy whose backend is not up.
+    if (stream.status().code() == StatusCode::kPeerLost && pauses.pause()) continue;
+    // Somebody else listens there.
     std::erase(candidates, peer);
   }
   return unavailable(fmt::format(

@@ -1,5 +1,7 @@
 // horovodrun.
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <string>
 #include <variant>
 #include <vector>
@@ -36,7 +38,9 @@ int start(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace hvd::launcher
 
-int main(int argc, char** argv) {
+// What is thrown is the want of memory or of threads. What was started then ends with this process:
+// agents and ranks miss their launcher.
+int main(int argc, char** argv) try {
   hvd::launcher::complete_inheritance();
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   // How horovodrun starts itself on each host; no one else does.
@@ -44,4 +48,7 @@ int main(int argc, char** argv) {
     return hvd::launcher::run_agent(arguments.size() > 1 && arguments[1] == "remote");
   }
   return hvd::launcher::start(arguments);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "horovodrun: %s\n", error.what());
+  return hvd::launcher::kFailure;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/config.h"
 #include "launcher/host_link.h"
 #include "launcher/printer.h"
 #include "launcher/remote.h"
@@ -16,6 +17,7 @@
 #include "launcher/signals.h"
 #include "launcher/store_place.h"
 #include "launcher/supervision.h"
+#include "net/address.h"
 #include "net/secret.h"
 
 namespace hvd::launcher {
@@ -48,6 +50,25 @@ std::vector<HostPlan> hosts_of(const Launch& launch) {
     hosts.back().ranks.push_back(slot.rank);
   }
   return hosts;
+}
+
+// What ranks on this machine would find wrong in their settings, before any is started.
+// Config::from has accepted them. Other hosts have other interfaces and files: their ranks look for
+// themselves.
+Status check_here(const Launch& launch, const std::vector<HostPlan>& hosts) {
+  HVD_TRY_ASSIGN(const Config config, Config::from([&](const char* variable) -> const char* {
+                   const auto found = launch.environment.find(variable);
+                   return found == launch.environment.end() ? nullptr : found->second.c_str();
+                 }));
+  const auto here = [](const HostPlan& host) { return !host.remote; };
+  if (std::any_of(hosts.begin(), hosts.end(), here) && launch.interfaces.empty() &&
+      launch.slots.size() > 1) {
+    const auto found = local_interfaces(config.network_interfaces);
+    if (!found.is_ok()) return found.status().with_context("HOROVOD_NETWORK_INTERFACES");
+  }
+  const bool writes_here = config.timeline_all_ranks ? std::any_of(hosts.begin(), hosts.end(), here)
+                                                     : !hosts.empty() && here(hosts.front());
+  return writes_here ? config.check_timeline(launch.directory) : Status::ok();
 }
 
 Patience patience_of(const Launch& launch) {
@@ -112,11 +133,14 @@ class Job {
       hosts_[i].link = std::move(*link);
       return;
     }
-    supervision_.host_failed(i,
-                             link.status().code() == StatusCode::kNotFound
-                                 ? fmt::format("\"{}\" is not installed on this machine", name)
-                                 : link.status().message(),
-                             Clock::now());
+    std::string why = link.status().message();
+    if (link.status().code() == StatusCode::kNotFound) {
+      why = plan(i).remote
+                ? fmt::format("\"{}\" is not installed on this machine", name)
+                : "horovodrun starts itself by /proc/self/exe, which is not there: mount "
+                  "/proc (mount -t proc proc /proc)";
+    }
+    supervision_.host_failed(i, why, Clock::now());
   }
 
   StartRanks start_message(size_t host) const {
@@ -398,6 +422,9 @@ class Job {
 Result<int> try_run(const Launch& launch) {
   // Before signals are blocked, so that a slow name service can be interrupted.
   std::vector<HostPlan> hosts = hosts_of(launch);
+  if (const Status wrong = check_here(launch, hosts); !wrong.is_ok()) {
+    return complain(wrong.message(), kUsageError);
+  }
   raise_descriptor_limit();
   HVD_TRY_ASSIGN(Signals signals, Signals::block({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP}));
   HVD_TRY_ASSIGN(std::unique_ptr<Poller> poller_made, Poller::create());

@@ -20,7 +20,13 @@ Result<StorePlace> start_store(const Secret& secret, bool one_host,
   StoreServerOptions options;
   options.tls = tls;
   if (one_host) {
-    HVD_TRY_ASSIGN(place.server, start_at(secret, options, Endpoint::loopback()));
+    auto started = start_at(secret, options, Endpoint::loopback());
+    // The loopback interface may have an IPv6 address only.
+    if (!started.is_ok()) {
+      auto v6 = start_at(secret, options, Endpoint::loopback_v6());
+      if (v6.is_ok()) started = std::move(v6);
+    }
+    HVD_TRY_ASSIGN(place.server, std::move(started));
     place.addresses.push_back(place.server->endpoint().to_string());
     return place;
   }

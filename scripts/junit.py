@@ -12,12 +12,15 @@ class Case:
     name: str
     outcome: str
     reason: str = ""
+    seconds: float = 0.0
 
 
 def write(path: pathlib.Path, suite: str, cases: list[Case]) -> None:
     root = ET.Element("testsuite", name=suite)
     for case in cases:
-        element = ET.SubElement(root, "testcase", classname=suite, name=case.name)
+        element = ET.SubElement(
+            root, "testcase", classname=suite, name=case.name, time=f"{case.seconds:.3f}"
+        )
         if case.outcome != "passed":
             tag = "failure" if case.outcome == "failed" else "skipped"
             ET.SubElement(element, tag, message=printable(case.reason))
@@ -39,7 +42,7 @@ def read(path: pathlib.Path) -> list[Case]:
                 break
             if child.tag == "skipped":
                 outcome, reason = "skipped", child.get("message") or child.text or "no reason given"
-        cases.append(Case(name, outcome, reason.strip()))
+        cases.append(Case(name, outcome, reason.strip(), float(element.get("time") or 0)))
     return cases
 
 

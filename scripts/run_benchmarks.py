@@ -304,6 +304,7 @@ def network(report: Report, build: pathlib.Path, rounds: int) -> None:
             bandwidth_line(report, build, ranks, mbit, target, rounds)
         for ranks in (2, 4):
             latency_line(report, build, ranks, max(rounds, 7))
+        protection_lines(report, build, max(rounds, 7))
     except OSError as error:
         report.say(f"skipped: {error}")
 
@@ -332,6 +333,33 @@ def latency_line(report: Report, build: pathlib.Path, ranks: int, rounds: int) -
         f" target {limit:g}  {verdict(best <= limit)}"
     )
     report.keep("latency", latencies=best, met=best <= limit, **result)
+
+
+# What HOROVOD_WIRE_PROTECTION=tags may cost to be the default.
+PROTECTED_STEP_LIMIT = 1.10
+
+
+def protection_lines(report: Report, build: pathlib.Path, rounds: int) -> None:
+    kinds = ("none", "tags", "tls")
+    results = bench_network.measure(
+        build, 2, 64 * MIB, rounds, 10000, tuple(f"auto:{kind}" for kind in kinds)
+    )
+    protection_line(report, "64 MiB", {r["wire"]: [us / 1000 for us in r["us"]] for r in results})
+    for how in ("sleep", "spin"):
+        steps = bench_network.measure_steps(build, 2, rounds, 10000, 100, how, kinds)
+        times = {result["kind"]: result["step_ms"] for result in steps}
+        protection_line(report, f"step with 100 ms of computing ({how})", times)
+
+
+def protection_line(report: Report, what: str, times: dict[str, list[float]]) -> None:
+    best = {kind: min(figures) for kind, figures in times.items()}
+    met = best["tags"] <= PROTECTED_STEP_LIMIT * best["none"] or not what.startswith("step")
+    shown = ", ".join(f"{kind} {ms:.1f} ms ({ms / best['none']:.2f})" for kind, ms in best.items())
+    report.say(
+        f"{what}, 2 ranks, 10 Gbit/s: {shown}; a step with tags <= {PROTECTED_STEP_LIMIT}"
+        f"  {verdict(met)}"
+    )
+    report.keep("protection", what=what, ms=times, met=met)
 
 
 # ---- The rest ------------------------------------------------------------------------------------
@@ -374,6 +402,21 @@ def spark_start(report: Report, rounds: int, python: str | None) -> None:
     met = ratio <= 0.5
     report.say(f"{shown}; {ratio:.2f} of TorchDistributor (target <= 0.5)  {verdict(met)}")
     report.keep("spark start", s=line, met=met)
+
+
+def sealed_objects(report: Report, rounds: int, python: str | None) -> None:
+    report.title("broadcast_object between 2 ranks on this host, with and without seals, us")
+    if python is None or not usable(python, "horovod.common.objects"):
+        report.say("skipped: there is no Python with the wheel; see --python")
+        return
+    for line in json_lines([python, str(ROOT / "benchmarks" / "objects.py"), str(rounds)]):
+        size = line.pop("size")
+        shown = []
+        for what in ("wall", "cpu"):
+            sealed, without = min(line["sealed"][what]), min(line["without"][what])
+            shown.append(f"{what} {sealed:.4g}, without {without:.4g}: {sealed / without:.2f}")
+        report.say(f"{size}: {'; '.join(shown)} times")
+        report.keep("sealed objects", size=size, figures=line, met=True)
 
 
 def launcher(report: Report, build: pathlib.Path, rounds: int) -> None:
@@ -463,6 +506,7 @@ def main() -> int:
     training_steps(report, given.build, 3, 1 if given.quick else 3, python)
     pytorch_steps(report, 3 if given.quick else 7, python)
     tensorflow_steps(report, 3 if given.quick else 7, python)
+    sealed_objects(report, 3 if given.quick else 7, python)
     network(report, given.build, 3 if given.quick else 7)
     startup(report, given.build, 3 if given.quick else 7)
     spark_start(report, 2 if given.quick else 5, python)

@@ -4,7 +4,8 @@
 
 A stage leaves JUnit files in RESULTS/STAGE. A failed stage does not stop the ones after it, and
 one that fails without a failed test (formatting, a build that breaks) counts as a failed test, so
-that the last line never says "0 failed" when something did.
+that the last line never says "0 failed" when something did. The slowest tests are listed: this is
+where to look when the whole takes too long.
 """
 
 import pathlib
@@ -14,6 +15,8 @@ import sys
 import time
 
 import junit
+
+SLOWEST = 20
 
 
 def run_stage(stage: str, folder: pathlib.Path) -> None:
@@ -35,6 +38,11 @@ def report(results: pathlib.Path, seconds: dict[str, float]) -> int:
         print(f"{stage:<14}{duration:7.1f} s  {text}")
         for key, count in counts.items():
             totals[key] += count
+    print("slowest tests:")
+    timed = [(case, stage) for stage in seconds for case in junit.read_folder(results / stage)]
+    timed.sort(key=lambda each: each[0].seconds, reverse=True)
+    for case, stage in timed[:SLOWEST]:
+        print(f"  {case.seconds:7.1f} s  {stage}: {case.name}")
     for outcome in ("skipped", "failed"):
         for stage in seconds:
             for case in junit.read_folder(results / stage):

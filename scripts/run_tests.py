@@ -106,6 +106,7 @@ def run_program(program: Program, results: pathlib.Path) -> tuple[bool, str]:
         errors="replace",
         start_new_session=True,  # so that a time-out ends the children too
     )
+    start = time.monotonic()
     try:
         output, _ = process.communicate(timeout=program.timeout)
         code = process.returncode
@@ -115,7 +116,8 @@ def run_program(program: Program, results: pathlib.Path) -> tuple[bool, str]:
         code = None
     if not program.is_gtest:
         outcome = "passed" if code == 0 else "failed"
-        junit.write(xml, program.name, [junit.Case("program", outcome, ending(code))])
+        seconds = time.monotonic() - start
+        junit.write(xml, program.name, [junit.Case("program", outcome, ending(code), seconds)])
         return code == 0, output
     cases = junit.read(xml) if xml.exists() else None
     if cases is None:

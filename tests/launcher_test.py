@@ -221,6 +221,54 @@ def test_a_mistake_is_one_line_and_exit_code_2_and_nothing_starts(launch, flags)
     assert re.fullmatch(r"horovodrun: .+\n", err), err
 
 
+WRONG_SETTINGS = {
+    "HOROVOD_ALLREDUCE_ALGORITHM": "maybe",
+    "HOROVOD_TIMELINE": "/no/such/directory/timeline.json",
+    "HOROVOD_NETWORK_INTERFACES": "nosuch0",
+}
+
+
+@pytest.mark.parametrize("variable", WRONG_SETTINGS)
+def test_a_setting_that_no_rank_accepts_is_named_and_nothing_starts(launch, variable):
+    wrong = {variable: WRONG_SETTINGS[variable]}
+    code, out, err = run(launch, "-np", "2", "echo", "started", env=wrong)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(rf"horovodrun: {variable}.+\n", err), err
+    assert WRONG_SETTINGS[variable] in err
+
+
+def run_in_namespaces(flags: list[str], prepare: str, *arguments: str) -> tuple[int, str, str]:
+    """horovodrun in namespaces that unshare(1) makes and `prepare` adapts."""
+    command = ["unshare", *flags, "sh", "-c", f'{prepare} && echo prepared >&2 && exec "$@"', "sh"]
+    done = subprocess.run(
+        [*command, str(HOROVODRUN), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if not done.stderr.startswith("prepared\n"):
+        pytest.skip(f"namespaces are not permitted here: {done.stderr.strip()}")
+    return done.returncode, done.stdout, done.stderr.removeprefix("prepared\n")
+
+
+def test_without_proc_it_says_what_is_missing():
+    code, out, err = run_in_namespaces(
+        ["--mount"], "mount -t tmpfs none /proc", "-np", "2", "echo", "started"
+    )
+    assert (code != 0, out) == (True, "")
+    assert "/proc/self/exe" in err
+    assert "not installed" not in err
+
+
+def test_ranks_find_each_other_where_loopback_has_ipv6_alone():
+    prepare = "ip link set lo up && ip address flush dev lo && ip address add ::1/128 dev lo"
+    command = [sys.executable, "-c", RANKS_MEET, str(native.ROOT / "tests")]
+    code, out, err = run_in_namespaces(["--net"], prepare, "-np", "2", *command)
+    assert code == 0, err
+    assert sorted(out.splitlines()) == [f"[{rank}]<stdout>:met {rank} 2" for rank in range(2)]
+
+
 def test_it_starts_without_standard_streams_home_and_a_place_to_write(launch, tmp_path):
     """What is opened later must not take the numbers of the streams that are closed."""
     folder = tmp_path / "out"

@@ -95,3 +95,26 @@ def test_no_two_headers_define_a_type_of_the_same_name():
                 homes.setdefault(name, set()).add(str(path.relative_to(ROOT)))
     assert len(homes) > 100
     assert not {name: files for name, files in homes.items() if len(files) > 1}
+
+
+READS_A_SETTING = re.compile(r"""(?:environ(?:\.get)?|getenv)\s*[\[(]\s*["']HOROVOD_""")
+
+
+def test_no_source_but_the_core_reads_settings():
+    """base/config.cc has the only parser, and Python asks it."""
+    files = [path for path in sources() if "test" not in str(path.relative_to(ROOT))]
+    files += (ROOT / "python").rglob("*.py")
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in files
+        for line in path.read_text().splitlines()
+        # Writing one for later is no reading.
+        if READS_A_SETTING.search(line) and "] = " not in line
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_a_reader_of_settings_is_caught():
+    for line in ('os.environ.get("HOROVOD_TLS")', "os.environ['HOROVOD_TLS']"):
+        assert READS_A_SETTING.search(line)
+    assert READS_A_SETTING.search('std::getenv("HOROVOD_RANK")')

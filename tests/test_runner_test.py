@@ -91,7 +91,10 @@ def test_a_plain_program_is_one_case(tmp_path):
     assert run(tmp_path, "", is_gtest=False)[1][0].outcome == "passed"
     passed, cases, _ = run(tmp_path, "sys.exit(3)", is_gtest=False)
     assert not passed
-    assert cases == [junit.Case("p.program", "failed", "exited with 3")]
+    assert [(each.name, each.outcome, each.reason) for each in cases] == [
+        ("p.program", "failed", "exited with 3")
+    ]
+    assert cases[0].seconds > 0
 
 
 def run_stages_in(folder: pathlib.Path, makefile: str) -> tuple[int, list[str]]:
@@ -115,6 +118,17 @@ def test_the_last_line_adds_up_all_stages_and_says_why_tests_were_skipped(tmp_pa
     assert code == 0
     assert lines[-1] == "2 passed, 0 failed, 2 skipped"
     assert "skipped: two: s.b: no namespaces" in lines
+
+
+def test_the_slowest_tests_are_listed_slowest_first(tmp_path):
+    cases = [junit.Case(f"t{i}", "passed", seconds=i) for i in range(30)]
+    junit.write(tmp_path / "one.xml", "s", cases)
+    recipe = "one:\n\t@mkdir -p results/one && cp one.xml results/one/\ntwo:\n\t@true\n"
+    _, lines = run_stages_in(tmp_path, recipe)
+    listed = [line.split()[-1] for line in lines[lines.index("slowest tests:") + 1 :][:21]]
+    assert listed[:2] == ["s.t29", "s.t28"]
+    assert listed[19] == "s.t10"
+    assert "s.t9" not in listed
 
 
 def test_a_stage_that_fails_without_tests_counts_and_the_next_one_still_runs(tmp_path):

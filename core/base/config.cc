@@ -1,11 +1,15 @@
 #include "base/config.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 
 namespace hvd {
@@ -52,12 +56,13 @@ bool read_value(std::string_view text, std::string& value) {
   return true;
 }
 
+constexpr std::array<std::string_view, 6> kLogLevels = {"trace",   "debug", "info",
+                                                        "warning", "error", "fatal"};
+
 bool read_value(std::string_view text, LogLevel& value) {
-  constexpr std::array<std::string_view, 6> kNames = {"trace",   "debug", "info",
-                                                      "warning", "error", "fatal"};
-  const auto found = std::find(kNames.begin(), kNames.end(), lower_case(text));
-  if (found == kNames.end()) return false;
-  value = static_cast<LogLevel>(found - kNames.begin());
+  const auto found = std::find(kLogLevels.begin(), kLogLevels.end(), lower_case(text));
+  if (found == kLogLevels.end()) return false;
+  value = static_cast<LogLevel>(found - kLogLevels.begin());
   return true;
 }
 
@@ -97,18 +102,78 @@ bool read_value(std::string_view text, SecretText& value) {
   return true;
 }
 
-template <auto member>
-bool read(std::string_view text, Config& config) {
-  return read_value(text, config.*member);
+bool read_value(std::string_view text, Config::WireProtection& value) {
+  const std::string word = lower_case(text);
+  if (word == "none") return value = Config::WireProtection::kNone, true;
+  if (word == "tags") return value = Config::WireProtection::kTags, true;
+  return false;
 }
 
-template <auto member, int64_t least, int64_t most = std::numeric_limits<int32_t>::max()>
-bool read_integer(std::string_view text, Config& config) {
+// And back: value to text -----------------------------------------------------------------------
+
+std::string show_value(bool value) { return value ? "1" : "0"; }
+std::string show_value(const std::string& value) { return value; }
+std::string show_value(const SecretText& /*value*/) { return {}; }
+
+template <typename T>
+requires std::is_arithmetic_v<T> std::string show_value(T value) {
+  return fmt::format("{}", value);
+}
+
+template <typename Rep, typename Period>
+std::string show_value(std::chrono::duration<Rep, Period> value) {
+  return fmt::format("{}", value.count());
+}
+
+template <typename T>
+std::string show_value(const std::vector<T>& list) {
+  std::string text;
+  for (const T& item : list) text += (text.empty() ? "" : ",") + show_value(item);
+  return text;
+}
+
+std::string show_value(LogLevel value) { return std::string(kLogLevels.at(size_t(value))); }
+
+std::string show_value(Config::Backend value) {
+  switch (value) {
+    case Config::Backend::kMpi: return "mpi";
+    case Config::Backend::kGloo: return "gloo";
+    case Config::Backend::kCcl: return "ccl";
+    default: return {};
+  }
+}
+
+std::string show_value(Config::WireProtection value) {
+  return value == Config::WireProtection::kTags ? "tags" : "none";
+}
+
+template <auto member>
+std::string show_member(const Config& config) {
+  return show_value(config.*member);
+}
+
+// Fields: how a row of the table is read and shown -----------------------------------------------
+
+// NOLINTBEGIN(readability-identifier-naming): a row names the reader, as a function
+
+template <auto member>
+bool read_member(std::string_view text, Config& config) {
+  return read_value(text, config.*member);
+}
+template <auto member>
+constexpr Setting::Field read = {read_member<member>, show_member<member>};
+
+template <auto member, int64_t least, int64_t most>
+bool read_integer_member(std::string_view text, Config& config) {
   int64_t number = 0;
   if (!read_number(text, number) || number < least || number > most) return false;
   config.*member = static_cast<std::remove_reference_t<decltype(config.*member)>>(number);
   return true;
 }
+
+template <auto member, int64_t least, int64_t most = std::numeric_limits<int32_t>::max()>
+constexpr Setting::Field read_integer = {read_integer_member<member, least, most>,
+                                         show_member<member>};
 
 bool read_real(std::string_view text, double least, double most, double& value) {
   return read_number(text, value) && std::isfinite(value) && value >= least && value <= most;
@@ -118,15 +183,18 @@ bool read_real(std::string_view text, double least, double most, double& value) 
 constexpr double kLongest = 100.0 * 365 * 86400;
 
 template <auto member, bool may_be_zero>
-bool read_time(std::string_view text, Config& config) {
+bool read_time_member(std::string_view text, Config& config) {
   double number = 0;
   if (!read_real(text, 0, kLongest, number) || (number == 0 && !may_be_zero)) return false;
   config.*member = std::remove_reference_t<decltype(config.*member)>(number);
   return true;
 }
 
+template <auto member, bool may_be_zero>
+constexpr Setting::Field read_time = {read_time_member<member, may_be_zero>, show_member<member>};
+
 template <auto member, bool ccl_too>
-bool read_backend(std::string_view text, Config& config) {
+bool read_backend_member(std::string_view text, Config& config) {
   const std::string word = lower_case(text);
   Config::Backend& value = config.*member;
   if (word == "mpi") return value = Config::Backend::kMpi, true;
@@ -134,6 +202,9 @@ bool read_backend(std::string_view text, Config& config) {
   if (word == "ccl" && ccl_too) return value = Config::Backend::kCcl, true;
   return false;
 }
+
+template <auto member, bool ccl_too>
+constexpr Setting::Field read_backend = {read_backend_member<member, ccl_too>, show_member<member>};
 
 // "host:port", "1.2.3.4:80" or "[::1]:80".
 bool is_host_and_port(std::string_view text) {
@@ -146,7 +217,7 @@ bool is_host_and_port(std::string_view text) {
   return read_number(text.substr(colon + 1), port) && port >= 1 && port <= 65535;
 }
 
-bool read_rendezvous(std::string_view text, Config& config) {
+bool read_places(std::string_view text, Config& config) {
   config.rendezvous.clear();
   return for_each_item(text, [&](std::string_view place) {
     config.rendezvous.append(config.rendezvous.empty() ? "" : ",").append(place);
@@ -154,12 +225,30 @@ bool read_rendezvous(std::string_view text, Config& config) {
   });
 }
 
-bool read_noise(std::string_view text, Config& config) {
+constexpr Setting::Field read_rendezvous = {read_places, show_member<&Config::rendezvous>};
+
+// The names of collectives/select.h, whose test compares them: base knows no collectives.
+bool read_algorithm_name(std::string_view text, Config& config) {
+  config.allreduce_algorithm = text;
+  for (const std::string_view known :
+       {"auto", "shared_memory", "recursive_doubling", "ring", "halving_doubling", "two_level"}) {
+    if (text == known) return true;
+  }
+  return false;
+}
+
+constexpr Setting::Field read_algorithm = {read_algorithm_name,
+                                           show_member<&Config::allreduce_algorithm>};
+
+bool read_share(std::string_view text, Config& config) {
   return read_real(text, 0, 1, config.autotune_gaussian_process_noise);
 }
 
+constexpr Setting::Field read_noise = {read_share,
+                                       show_member<&Config::autotune_gaussian_process_noise>};
+
 // Jobs have always started with a level nobody knows; they still do, and say so.
-bool read_log_level(std::string_view text, Config& config) {
+bool read_level(std::string_view text, Config& config) {
   if (!read_value(text, config.log_level)) {
     config.log_level = LogLevel::kWarning;
     config.warnings.push_back(fmt::format(
@@ -169,6 +258,10 @@ bool read_log_level(std::string_view text, Config& config) {
   }
   return true;
 }
+
+constexpr Setting::Field read_log_level = {read_level, show_member<&Config::log_level>};
+
+// NOLINTEND(readability-identifier-naming)
 
 // The table ----------------------------------------------------------------------------------
 
@@ -196,8 +289,9 @@ constexpr Setting kSettings[] = {
      "Longest time that a tensor waits for others to be fused with. 0 waits for none: batches "
      "form while the wire is busy.",
      read_time<&C::cycle_time, true>},
-    {"HOROVOD_CACHE_CAPACITY", kEngine, "1024", kCount,
-     "Tensors per process set whose negotiation is remembered; 0 remembers none.",
+    {"HOROVOD_CACHE_CAPACITY", kEngine, "32768", kCount,
+     "Tensors per process set whose negotiation is remembered, the same on all ranks; 0 remembers "
+     "none. The default only limits the memory of programs that use a new name for every call.",
      read_integer<&C::cache_capacity, 0>},
     {"HOROVOD_HIERARCHICAL_ALLREDUCE", kEngine, "0", kSwitch,
      "Always reduce within each host first, then between hosts. Without it the cost model decides.",
@@ -211,7 +305,7 @@ constexpr Setting kSettings[] = {
     {"HOROVOD_ALLREDUCE_ALGORITHM", kEngine, "",
      "auto, shared_memory, recursive_doubling, ring, halving_doubling or two_level",
      "Use this algorithm for every allreduce in place of the one that the cost model picks.",
-     read<&C::allreduce_algorithm>},
+     read_algorithm},
     {"HOROVOD_DETERMINISTIC", kEngine, "0", kSwitch,
      "The bits of a result do not depend on fusion, order of submission or timing.",
      read<&C::deterministic>},
@@ -254,7 +348,8 @@ constexpr Setting kSettings[] = {
     {"HOROVOD_AUTOTUNE", kAutotune, "0", kSwitch,
      "Finds good values for the settings above that are not set.", read<&C::autotune>},
     {"HOROVOD_AUTOTUNE_LOG", kAutotune, "", kPath,
-     "Rank 0 writes what was tried to this file, as CSV.", read<&C::autotune_log>},
+     "Rank 0 writes what was tried to this file, as CSV; without HOROVOD_AUTOTUNE nothing.",
+     read<&C::autotune_log>},
     {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", kAutotune, "3", kCount, "Samples thrown away at the start.",
      read_integer<&C::autotune_warmup_samples, 0>},
     {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", kAutotune, "10", kCountFrom1,
@@ -282,7 +377,8 @@ constexpr Setting kSettings[] = {
      "A tensor that waits longer for some ranks is reported.",
      read_time<&C::stall_check_time, false>},
     {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kReports, "0", kSecondsOrZero,
-     "A tensor that waits longer ends the job; 0 never does.",
+     "A tensor that waits longer ends the job; 0 never does. If it is below "
+     "HOROVOD_STALL_CHECK_TIME_SECONDS, tensors are reported after half of it.",
      read_time<&C::stall_shutdown_time, true>},
     {"HOROVOD_LOG_LEVEL", kReports, "warning",
      "trace, debug, info, warning, error, fatal, any case; anything else is taken for warning",
@@ -318,18 +414,25 @@ constexpr Setting kSettings[] = {
      "The older name of HOROVOD_NETWORK_INTERFACES, which wins when both are set.",
      read<&C::network_interfaces>},
     {"HOROVOD_NETWORK_INTERFACES", kPlace, "", "comma-separated interface names",
-     "Listen and connect on these network interfaces only.", read<&C::network_interfaces>},
+     "Listen and connect on these network interfaces only. A job of one rank uses none.",
+     read<&C::network_interfaces>},
     {"HOROVOD_GLOO_TIMEOUT_SECONDS", kPlace, "30", kSecondsAboveZero,
-     "How long to wait for the others at the start, and within one operation for a rank that "
-     "neither moves nor dies.",
+     "How long to wait for the others at the start, and within one operation for data to move: "
+     "that time counts from the last data that this rank or another has moved, whatever the size "
+     "of the operation.",
      read_time<&C::timeout, false>},
-    {"HOROVOD_HEARTBEAT_TIMEOUT_SECONDS", kPlace, "10", kSecondsAboveZero,
+    {"HOROVOD_HEARTBEAT_TIMEOUT_SECONDS", kPlace, "5", kSecondsAboveZero,
      "A rank that has been silent for this long counts as lost.",
      read_time<&C::heartbeat_timeout, false>},
     {"HOROVOD_SHM_DISABLE", kPlace, "0", kSwitch,
      "Ranks on one host talk by TCP, not by shared memory.", read<&C::shm_disable>},
     {"HOROVOD_TLS", kPlace, "0", kSwitch,
      "Encrypts every connection with TLS 1.3; has to be the same on all ranks.", read<&C::tls>},
+    {"HOROVOD_WIRE_PROTECTION", kPlace, "tags", "tags, none",
+     "Tensors between hosts without TLS: `tags` authenticates them, so that a change on the wire "
+     "ends the job with an error; `none` does not. Other messages are always authenticated. Has to "
+     "be the same on all ranks.",
+     read<&C::wire_protection>},
     {kSecretKey, kPlace, "", "32 bytes in base64",
      "The secret that every process of the job proves to know; set by the launcher.",
      read<&C::secret_key>},
@@ -340,6 +443,9 @@ constexpr Setting kSettings[] = {
     {"HOROVOD_ELASTIC_TIMEOUT", kLauncher, "600", kSecondsAboveZero,
      "An elastic job that has had too few slots for this long ends; --elastic-timeout wins.",
      read_time<&C::elastic_timeout, false>},
+    {"HOROVOD_SPARK_START_TIMEOUT", kLauncher, "600", kSecondsAboveZero,
+     "A run on Spark gives up when not all of its tasks have started by then; start_timeout wins.",
+     read_time<&C::spark_start_timeout, false>},
 };
 
 // Other launchers -------------------------------------------------------------------------------
@@ -383,6 +489,20 @@ void check_place(const char* what, int rank, int size, std::vector<std::string>&
       fmt::format("HOROVOD_{0}RANK={1} has to be below HOROVOD_{0}SIZE={2}", what, rank, size));
 }
 
+// A job that has to end after a stall reports it first: at half of the time, unless the user has
+// chosen an earlier one.
+void fit_stall_times(Config& config) {
+  if (config.stall_shutdown_time <= Config::Seconds(0)) return;
+  if (config.stall_shutdown_time >= config.stall_check_time) return;
+  const Config::Seconds wanted = config.stall_check_time;
+  config.stall_check_time = config.stall_shutdown_time / 2;
+  if (!config.was_given("HOROVOD_STALL_CHECK_TIME_SECONDS")) return;
+  config.warnings.push_back(fmt::format(
+      "HOROVOD_STALL_CHECK_TIME_SECONDS={} is above HOROVOD_STALL_SHUTDOWN_TIME_SECONDS={}, which "
+      "would end the job before anything is reported; tensors are reported after {} seconds",
+      wanted.count(), config.stall_shutdown_time.count(), config.stall_check_time.count()));
+}
+
 void finish(Config::Lookup lookup, Config& config, std::vector<std::string>& problems) {
   check_place("", config.rank, config.size, problems);
   check_place("LOCAL_", config.local_rank, config.local_size, problems);
@@ -396,14 +516,17 @@ void finish(Config::Lookup lookup, Config& config, std::vector<std::string>& pro
                                     config.rendezvous_port);
   }
   read_foreign_place(lookup, config, problems);
-  if (config.stall_shutdown_time > Config::Seconds(0) &&
-      config.stall_shutdown_time < config.stall_check_time) {
-    config.warnings.push_back(fmt::format(
-        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS={} is below HOROVOD_STALL_CHECK_TIME_SECONDS={} and "
-        "is ignored: raise it, or set it to 0",
-        config.stall_shutdown_time.count(), config.stall_check_time.count()));
-    config.stall_shutdown_time = Config::Seconds(0);
+  fit_stall_times(config);
+  if (config.was_given("HOROVOD_AUTOTUNE_LOG") && !config.autotune) {
+    config.warnings.emplace_back(
+        "HOROVOD_AUTOTUNE_LOG has no effect without HOROVOD_AUTOTUNE=1: nothing is written");
   }
+}
+
+std::string refusal(const Setting& setting, std::string_view text) {
+  const bool secret = setting.variable == std::string_view(kSecretKey);
+  return fmt::format("{}={}: accepted is {}", setting.variable,
+                     secret ? "(not shown)" : fmt::format("\"{}\"", text), setting.accepted);
 }
 
 std::string joined(const std::vector<std::string>& problems) {
@@ -423,10 +546,7 @@ Result<Config> Config::from(Lookup lookup) {
     if (text.empty()) continue;
     config.given.emplace_back(setting.variable);
     if (setting.read(text, config)) continue;
-    const bool secret = setting.variable == std::string_view(kSecretKey);
-    problems.push_back(fmt::format("{}={}: accepted is {}", setting.variable,
-                                   secret ? "(not shown)" : fmt::format("\"{}\"", text),
-                                   setting.accepted));
+    problems.push_back(refusal(setting, text));
   }
   // A field that could not be read still has its default: checks between fields would mislead.
   if (problems.empty()) finish(lookup, config, problems);
@@ -434,12 +554,37 @@ Result<Config> Config::from(Lookup lookup) {
   return config;
 }
 
-Result<Config> Config::from_environment() {
-  auto config = from([](const char* variable) { return std::getenv(variable); });
-  if (config.is_ok()) {
-    for (const std::string& warning : config->warnings) HVD_LOG(kWarning, "{}", warning);
-  }
+Result<Config> Config::from_environment(const SecretText& secret) {
+  auto config = from([&](const char* variable) -> const char* {
+    const bool is_given = !secret.empty() && variable == std::string_view(kSecretKey);
+    return is_given ? secret.text().c_str() : std::getenv(variable);
+  });
+  if (!config.is_ok()) return config;
+  for (const std::string& warning : config->warnings) HVD_LOG(kWarning, "{}", warning);
+  if (config->rank == 0 || config->timeline_all_ranks) HVD_TRY(config->check_timeline());
   return config;
+}
+
+SecretText take_secret_from_environment() {
+  const char* text = std::getenv(kSecretKey);
+  if (text == nullptr) return {};
+  SecretText secret{std::string(text)};
+  (void)::unsetenv(kSecretKey);
+  return secret;
+}
+
+Status Config::check_timeline(const std::string& directory) const {
+  if (timeline.empty() || timeline == "DYNAMIC") return Status::ok();
+  const std::filesystem::path path = std::filesystem::path(directory) / timeline;
+  const bool exists = !timeline_all_ranks && ::access(path.c_str(), F_OK) == 0;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (::access((exists ? path : folder).c_str(), exists ? W_OK : W_OK | X_OK) == 0) {
+    return Status::ok();
+  }
+  const int error = errno;
+  return io_error(fmt::format("HOROVOD_TIMELINE=\"{}\" cannot be written: {}", timeline,
+                              (exists ? path : folder).string()),
+                  error);
 }
 
 bool Config::was_given(std::string_view variable) const {
@@ -447,6 +592,39 @@ bool Config::was_given(std::string_view variable) const {
 }
 
 std::span<const Setting> settings() { return kSettings; }
+
+namespace {
+
+Result<const Setting*> find_setting(std::string_view variable) {
+  const auto* found =
+      std::find_if(std::begin(kSettings), std::end(kSettings),
+                   [&](const Setting& setting) { return setting.variable == variable; });
+  if (found == std::end(kSettings)) {
+    return not_found(fmt::format("there is no setting {}; docs/settings.md lists them", variable));
+  }
+  if (variable == kSecretKey) {
+    return invalid_argument(fmt::format("{} is not shown", kSecretKey));
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::string> setting_value(std::string_view variable) {
+  HVD_TRY_ASSIGN(const Setting* setting, find_setting(variable));
+  HVD_TRY_ASSIGN(const Config config,
+                 Config::from([](const char* name) { return std::getenv(name); }));
+  return setting->field.show(config);
+}
+
+Result<std::string> setting_value(std::string_view variable, std::string_view text) {
+  HVD_TRY_ASSIGN(const Setting* setting, find_setting(variable));
+  Config config;
+  text = trimmed(text);
+  if (!text.empty() && !setting->read(text, config))
+    return invalid_argument(refusal(*setting, text));
+  return setting->field.show(config);
+}
 
 std::string settings_page() {
   std::string page =

@@ -1,5 +1,6 @@
 // Every setting, as one value that is read once when a job starts and then passed to whoever
-// needs it. Nothing else in the project looks at HOROVOD_* variables.
+// needs it. Nothing else in the project reads HOROVOD_* variables: Python asks setting_value(),
+// through hvd_setting.
 //
 // A malformed value is an error that names the variable, the value and what is accepted; all
 // malformed variables are reported together. An empty value counts as unset. The table behind
@@ -37,18 +38,28 @@ struct Config {
   using Milliseconds = std::chrono::duration<double, std::milli>;
   // What carries out operations, in the words that scripts already use.
   enum class Backend { kDefault, kMpi, kGloo, kCcl };
+  // What guards tensors between hosts without TLS.
+  enum class WireProtection { kNone, kTags };
 
   // The value of a variable, or null when it is unset; as std::getenv.
   using Lookup = FunctionRef<const char*(const char* variable)>;
 
   static Result<Config> from(Lookup lookup);
-  // From the environment of this process; writes `warnings` to the log.
-  static Result<Config> from_environment();
+  // From the environment of this process; writes `warnings` to the log. `secret`, unless it is
+  // empty, takes the place of the environment's. Also looks whether this process can write the
+  // timeline that it has to.
+  static Result<Config> from_environment(const SecretText& secret = {});
+  // Whether a file can be made where the timeline is to be; names the variable if not. A relative
+  // path begins at `directory`, or where this process is.
+  Status check_timeline(const std::string& directory = "") const;
 
   // Engine.
   int64_t fusion_threshold = 128 << 20;
   Milliseconds cycle_time{0};
-  int cache_capacity = 1024;
+  // More than any model has tensors. It limits the memory of programs that use a new name for every
+  // call, at some 600 bytes each, to 20 MB.
+  static constexpr int kDefaultCacheCapacity = 32768;
+  int cache_capacity = kDefaultCacheCapacity;
   bool hierarchical_allreduce = false;
   bool hierarchical_allgather = false;
   bool torus_allreduce = false;
@@ -98,14 +109,16 @@ struct Config {
   std::string rendezvous;  // "host:port" of the store; empty means that this process is alone
   std::vector<std::string> network_interfaces;
   Seconds timeout{30};
-  Seconds heartbeat_timeout{10};
+  Seconds heartbeat_timeout{5};
   bool shm_disable = false;
   bool tls = false;
+  WireProtection wire_protection = WireProtection::kTags;
   SecretText secret_key;
 
   // The launcher.
   Seconds start_timeout{30};
   Seconds elastic_timeout{600};
+  Seconds spark_start_timeout{600};
 
   // The older spelling of `rendezvous`, which from() fills in from these two.
   std::string rendezvous_host;
@@ -127,11 +140,30 @@ struct Setting {
   std::string_view default_text;  // empty: unset
   std::string_view accepted;
   std::string_view documentation;
-  // Puts the value in its field, or says no.
-  bool (*read)(std::string_view text, Config& config);
+  struct Field {
+    // Puts the value in its field, or says no.
+    bool (*read)(std::string_view text, Config& config);
+    std::string (*show)(const Config& config);
+  };
+  Field field;
+
+  bool read(std::string_view text, Config& config) const { return field.read(text, config); }
 };
 
 std::span<const Setting> settings();
+
+// Takes the job's secret out of the environment of this process, so that programs which it starts
+// do not get it. Empty if there is none; it is not checked.
+SecretText take_secret_from_environment();
+
+// The value of one setting as text: a switch is "1" or "0", a list has commas, and what is not set
+// has its default. From the environment of this process as a whole, since a setting may have an
+// older name or come from another launcher. kNotFound if there is no such setting;
+// kInvalidArgument as Config::from, and for the secret, which is not shown.
+Result<std::string> setting_value(std::string_view variable);
+// The same of a text that somebody wants to give to this variable.
+Result<std::string> setting_value(std::string_view variable, std::string_view text);
+
 // docs/settings.md.
 std::string settings_page();
 

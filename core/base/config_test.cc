@@ -13,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 using Environment = std::map<std::string, std::string>;
@@ -59,13 +60,12 @@ TEST(Config, EveryVariableStandsInTheTableOnceAndIsDescribed) {
 
 // Each variable changes its own field and no other: a copied row in the table shows here.
 TEST(Config, EveryVariableReachesAFieldOfItsOwn) {
-  const Environment special = {{"HOROVOD_BATCH_D2D_MEMCOPIES", "0"},
-                               {"HOROVOD_CPU_OPERATIONS", "Gloo"},
-                               {"HOROVOD_CONTROLLER", "MPI"},
-                               {"HOROVOD_LOG_LEVEL", "Trace"},
-                               {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "0.5"},
-                               {"HOROVOD_RENDEZVOUS", "[::1]:80"},
-                               {"_HOROVOD_SECRET_KEY", kSecret}};
+  const Environment special = {
+      {"HOROVOD_ALLREDUCE_ALGORITHM", "ring"}, {"HOROVOD_BATCH_D2D_MEMCOPIES", "0"},
+      {"HOROVOD_CPU_OPERATIONS", "Gloo"},      {"HOROVOD_CONTROLLER", "MPI"},
+      {"HOROVOD_LOG_LEVEL", "Trace"},          {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "0.5"},
+      {"HOROVOD_RENDEZVOUS", "[::1]:80"},      {"HOROVOD_WIRE_PROTECTION", "None"},
+      {"_HOROVOD_SECRET_KEY", kSecret}};
   std::vector<Config> seen = {Config()};
   for (const Setting& setting : settings()) {
     if (setting.variable == std::string_view("HOROVOD_GLOO_IFACE")) continue;  // an older name
@@ -119,6 +119,7 @@ TEST(Config, ValuesOutOfRangeOrWithLeftoversAreMalformed) {
       {"HOROVOD_RENDEZVOUS", "node1:80,node2"},
       {"HOROVOD_RENDEZVOUS", "::1:80"},
       {"HOROVOD_RENDEZVOUS", "node1:65536"},
+      {"HOROVOD_WIRE_PROTECTION", "tls"},
       {"_HOROVOD_SECRET_KEY", "AAEC"},
   };
   for (const auto& [variable, value] : bad) {
@@ -167,11 +168,58 @@ TEST(Config, AnUnknownLogLevelIsAWarningAndMeansWarning) {
   EXPECT_THAT(config->warnings, ElementsAre(HasSubstr("\"loud\" is not a level")));
 }
 
-TEST(Config, AShutdownTimeBelowTheWarningTimeIsIgnoredWithAWarning) {
-  const auto config = read({{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "5"}});
+TEST(Config, AShutdownTimeBelowTheWarningTimeLowersThatOne) {
+  Environment environment = {{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "20"}};
+  const auto config = read(environment);
   ASSERT_OK(config);
-  EXPECT_EQ(config->stall_shutdown_time.count(), 0);
-  EXPECT_THAT(config->warnings, ElementsAre(HasSubstr("is ignored")));
+  EXPECT_EQ(config->stall_shutdown_time.count(), 20);
+  EXPECT_EQ(config->stall_check_time.count(), 10);
+  EXPECT_THAT(config->warnings, IsEmpty());
+
+  environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] = "30";
+  const auto contradiction = read(environment);
+  ASSERT_OK(contradiction);
+  EXPECT_EQ(contradiction->stall_check_time.count(), 10);
+  EXPECT_THAT(contradiction->warnings,
+              ElementsAre(HasSubstr("HOROVOD_STALL_CHECK_TIME_SECONDS=30 is above "
+                                    "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=20")));
+
+  environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] = "20";
+  EXPECT_EQ(read(environment)->stall_check_time.count(), 20);
+}
+
+TEST(Config, AnUnknownAlgorithmIsRefusedWithItsVariable) {
+  EXPECT_EQ(read({{"HOROVOD_ALLREDUCE_ALGORITHM", "ring"}})->allreduce_algorithm, "ring");
+  EXPECT_THAT(complaint({{"HOROVOD_ALLREDUCE_ALGORITHM", "maybe"}}),
+              HasSubstr("HOROVOD_ALLREDUCE_ALGORITHM=\"maybe\": accepted is auto, shared_memory"));
+}
+
+TEST(Config, ALogOfAutotuneWithoutAutotuneIsAWarning) {
+  EXPECT_THAT(read({{"HOROVOD_AUTOTUNE_LOG", "/no/such/file"}})->warnings,
+              ElementsAre(HasSubstr("HOROVOD_AUTOTUNE_LOG has no effect")));
+  EXPECT_THAT(
+      read({{"HOROVOD_AUTOTUNE_LOG", "/no/such/file"}, {"HOROVOD_AUTOTUNE", "1"}})->warnings,
+      IsEmpty());
+}
+
+TEST(Config, ATimelineThatCannotBeWrittenIsNamedWithItsVariable) {
+  EXPECT_OK(Config().check_timeline());
+  Config config;
+  config.timeline = "DYNAMIC";
+  EXPECT_OK(config.check_timeline("/no/such/directory"));
+  config.timeline = "t.json";
+  EXPECT_OK(config.check_timeline(::testing::TempDir()));
+  for (const auto& [directory, timeline] : std::vector<std::pair<std::string, std::string>>{
+           {"/no/such/directory", "t.json"}, {"", "/no/such/directory/t.json"}}) {
+    config.timeline = timeline;
+    const Status refused = config.check_timeline(directory);
+    EXPECT_CODE(StatusCode::kIo, refused);
+    EXPECT_EQ(refused.message(), "HOROVOD_TIMELINE=\"" + timeline +
+                                     "\" cannot be written: /no/such/directory: No such file or "
+                                     "directory");
+  }
+  config.timeline = "/dev/null";  // exists, in a folder that not every user may write to
+  EXPECT_OK(config.check_timeline());
 }
 
 TEST(Config, APlaceFromAnotherLauncherCountsUnlessThereIsOneOfOurs) {
@@ -208,6 +256,58 @@ TEST(Config, TheEnvironmentOfTheProcessIsRead) {
   EXPECT_EQ(Config::from_environment()->hostname, "here");
   unsetenv("HOROVOD_HOSTNAME");
   EXPECT_EQ(Config::from_environment()->hostname, "localhost");
+}
+
+TEST(Config, TheSecretIsTakenOutOfTheEnvironmentAndGivenBackToTheConfig) {
+  EXPECT_TRUE(take_secret_from_environment().empty());
+  setenv("_HOROVOD_SECRET_KEY", kSecret, 1);
+  const SecretText taken = take_secret_from_environment();
+  EXPECT_EQ(taken.text(), kSecret);
+  EXPECT_EQ(std::getenv("_HOROVOD_SECRET_KEY"), nullptr);
+  EXPECT_TRUE(Config::from_environment()->secret_key.empty());
+  EXPECT_EQ(Config::from_environment(taken)->secret_key, taken);
+}
+
+TEST(Config, AValueIsShownInTheFormThatIsReadAgain) {
+  for (const Setting& setting : settings()) {
+    if (setting.default_text.empty()) continue;
+    const auto shown = setting_value(setting.variable, "");
+    ASSERT_OK(shown);
+    EXPECT_EQ(*shown, setting.default_text) << setting.variable;
+  }
+  const Environment spelled = {
+      {"HOROVOD_TLS", "Yes"},         {"HOROVOD_FUSION_THRESHOLD", " +64 "},
+      {"HOROVOD_CYCLE_TIME", "1.50"}, {"HOROVOD_THREAD_AFFINITY", "1, 3"},
+      {"HOROVOD_CONTROLLER", "GLOO"}, {"HOROVOD_NETWORK_INTERFACES", "eth0 ,lo"},
+      {"HOROVOD_LOG_LEVEL", "TRACE"}, {"HOROVOD_RENDEZVOUS", "a:1, b:2"},
+  };
+  const Environment shown = {
+      {"HOROVOD_TLS", "1"},           {"HOROVOD_FUSION_THRESHOLD", "64"},
+      {"HOROVOD_CYCLE_TIME", "1.5"},  {"HOROVOD_THREAD_AFFINITY", "1,3"},
+      {"HOROVOD_CONTROLLER", "gloo"}, {"HOROVOD_NETWORK_INTERFACES", "eth0,lo"},
+      {"HOROVOD_LOG_LEVEL", "trace"}, {"HOROVOD_RENDEZVOUS", "a:1,b:2"},
+  };
+  for (const auto& [variable, text] : spelled) {
+    const auto value = setting_value(variable, text);
+    ASSERT_OK(value);
+    EXPECT_EQ(*value, shown.at(variable));
+  }
+}
+
+TEST(Config, AValueThatIsUnknownMalformedOrSecretIsRefused) {
+  EXPECT_CODE(StatusCode::kNotFound, setting_value("HOROVOD_NOTHING"));
+  EXPECT_CODE(StatusCode::kInvalidArgument, setting_value("_HOROVOD_SECRET_KEY", kSecret));
+  const auto refused = setting_value("HOROVOD_TLS", "maybe");
+  EXPECT_CODE(StatusCode::kInvalidArgument, refused);
+  EXPECT_THAT(refused.status().message(), AllOf(HasSubstr("HOROVOD_TLS"), HasSubstr("maybe")));
+}
+
+TEST(Config, AValueOfTheEnvironmentMayStandUnderItsOlderName) {
+  setenv("HOROVOD_GLOO_IFACE", "eth7", 1);
+  const auto value = setting_value("HOROVOD_NETWORK_INTERFACES");
+  unsetenv("HOROVOD_GLOO_IFACE");
+  ASSERT_OK(value);
+  EXPECT_EQ(*value, "eth7");
 }
 
 TEST(Config, TheDocumentedSettingsAreCurrent) {

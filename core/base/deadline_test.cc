@@ -1,5 +1,8 @@
 #include "base/deadline.h"
 
+#include <thread>
+
+#include "base/interrupt.h"
 #include "base/mutex.h"
 #include "testing/assertions.h"
 
@@ -16,6 +19,17 @@ TEST(Deadline, NeverDoesNotExpireAndOverflowCountsAsNever) {
   EXPECT_EQ(Deadline::never().remaining(), Deadline::Clock::duration::max());
   EXPECT_TRUE(Deadline::after(Deadline::Clock::duration::max()).is_never());
   EXPECT_TRUE(Deadline::after(std::chrono::duration<double>(1e12)).is_never());
+}
+
+TEST(Deadline, ALimitOnTheTimeWithoutProgressCountsFromTheLast) {
+  const auto progress = Deadline::Clock::now() - hours(3);
+  const Deadline limit = Deadline::without_progress_for(hours(1));
+  EXPECT_FALSE(limit.expired());
+  EXPECT_EQ(limit.renewed(progress).when(), progress + hours(1));
+  EXPECT_TRUE(limit.renewed(progress).expired());
+  EXPECT_FALSE(limit.renewed(progress).renewed().expired());
+  EXPECT_EQ(Deadline::at(progress).renewed().when(), progress) << "any other kind stays as it is";
+  EXPECT_TRUE(Deadline::never().renewed().is_never());
 }
 
 TEST(Deadline, ThePastIsExpiredAndHasNothingRemaining) {
@@ -52,6 +66,66 @@ TEST(CondVar, WaitEndsAtItsDeadline) {
   while (cond.wait(mutex, deadline)) {
   }
   EXPECT_TRUE(deadline.expired());
+}
+
+// Answers yes from the n-th question on.
+struct Caller {
+  explicit Caller(int says_yes_at) : yes_at(says_yes_at) {}
+  static int ask(void* self) {
+    auto& caller = *static_cast<Caller*>(self);
+    return ++caller.questions >= caller.yes_at ? 1 : 0;
+  }
+  int yes_at;
+  int questions = 0;
+};
+
+TEST(Interrupt, EndsEveryDeadlineOfItsThreadAndOfNoOther) {
+  Caller caller(1);
+  {
+    const Interrupt interrupt(Caller::ask, &caller);
+    EXPECT_FALSE(interrupt.was_raised());
+    EXPECT_TRUE(Deadline::never().expired());
+    EXPECT_TRUE(interrupt.was_raised());
+    EXPECT_EQ(Deadline::after(hours(1)).remaining(), Deadline::Clock::duration::zero());
+    EXPECT_EQ(Deadline::after(hours(1)).poll_milliseconds(), 0);
+    EXPECT_EQ(Deadline::never().poll_milliseconds(), 0);
+    std::thread([] { EXPECT_FALSE(Deadline::after(hours(1)).expired()); }).join();
+  }
+  EXPECT_EQ(caller.questions, 1);
+  EXPECT_FALSE(Deadline::never().expired());
+}
+
+TEST(Interrupt, IsAskedForWhileAWaitGoesOn) {
+  Caller caller(3);
+  const Interrupt interrupt(Caller::ask, &caller);
+  EXPECT_LE(Deadline::never().poll_milliseconds(), Interrupt::kInterval.count());
+  Mutex mutex;
+  CondVar cond;
+  MutexLock lock(mutex);
+  while (cond.wait(mutex, Deadline::never())) {
+  }
+  EXPECT_EQ(caller.questions, 3);
+}
+
+TEST(Interrupt, IsAskedForWithoutTheLockOfTheWait) {
+  struct Locker {
+    static int ask(void* mutex) {
+      // As Python does, whose global lock another thread may hold that waits for this mutex.
+      std::thread([mutex] { MutexLock lock(*static_cast<Mutex*>(mutex)); }).join();
+      return 1;
+    }
+  };
+  Mutex mutex;
+  CondVar cond;
+  const Interrupt interrupt(Locker::ask, &mutex);
+  MutexLock lock(mutex);
+  EXPECT_FALSE(cond.wait(mutex, Deadline::after(hours(1))));
+}
+
+TEST(Interrupt, WithoutAQuestionChangesNothing) {
+  const Interrupt interrupt(nullptr, nullptr);
+  EXPECT_FALSE(Interrupt::possible());
+  EXPECT_FALSE(Deadline::never().expired());
 }
 
 }  // namespace

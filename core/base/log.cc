@@ -45,18 +45,21 @@ void set_log_rank(int rank) { log_settings().rank = rank; }
 
 bool log_enabled(LogLevel level) { return level >= log_settings().level; }
 
-void write_log(LogLevel level, const char* file, int line, std::string_view text) {
+void write_log(LogLevel level, const char* file, int line, fmt::string_view format,
+               fmt::format_args arguments) noexcept try {
   constexpr char kLetters[] = "TDIWEF";
   const char* slash = std::strrchr(file, '/');
   const int rank = log_settings().rank;
-  const std::string out =
-      fmt::format("[{}{} {}:{}]{} {}\n", log_settings().hide_time ? std::string() : time_text(),
-                  kLetters[static_cast<int>(level)], slash != nullptr ? slash + 1 : file, line,
-                  rank >= 0 ? fmt::format(" [{}]:", rank) : std::string(), text);
+  const std::string out = fmt::format(
+      "[{}{} {}:{}]{} {}\n", log_settings().hide_time ? std::string() : time_text(),
+      kLetters[static_cast<int>(level)], slash != nullptr ? slash + 1 : file, line,
+      rank >= 0 ? fmt::format(" [{}]:", rank) : std::string(), fmt::vformat(format, arguments));
   // One write per line: lines of several threads and processes do not mix.
   std::FILE* stream = level >= LogLevel::kWarning ? stderr : stdout;
   std::fwrite(out.data(), 1, out.size(), stream);
   std::fflush(stream);
+  if (level == LogLevel::kFatal) std::abort();
+} catch (...) {
   if (level == LogLevel::kFatal) std::abort();
 }
 

@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
-
 namespace hvd {
 
 enum class LogLevel { kTrace = 0, kDebug, kInfo, kWarning, kError, kFatal };
@@ -19,12 +17,22 @@ void configure_log(LogLevel level, bool hide_time);
 // Names this process in every later line; -1 takes the name away.
 void set_log_rank(int rank);
 bool log_enabled(LogLevel level);
-void write_log(LogLevel level, const char* file, int line, std::string_view text);
+// Without the memory for a line there is no line: the want of memory is no reason to throw from
+// places that only wanted to report something.
+void write_log(LogLevel level, const char* file, int line, fmt::string_view format,
+               fmt::format_args arguments) noexcept;
+
+template <typename... Arguments>
+void log_line(LogLevel level, const char* file, int line,
+              fmt::format_string<const Arguments&...> format,
+              const Arguments&... arguments) noexcept {
+  write_log(level, file, line, format, fmt::make_format_args(arguments...));
+}
 
 }  // namespace hvd
 
-#define HVD_LOG(level, ...)                                                                   \
-  do {                                                                                        \
-    if (::hvd::log_enabled(::hvd::LogLevel::level))                                           \
-      ::hvd::write_log(::hvd::LogLevel::level, __FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
+#define HVD_LOG(level, ...)                                                     \
+  do {                                                                          \
+    if (::hvd::log_enabled(::hvd::LogLevel::level))                             \
+      ::hvd::log_line(::hvd::LogLevel::level, __FILE__, __LINE__, __VA_ARGS__); \
   } while (false)

@@ -32,7 +32,7 @@ class Log : public ::testing::Test {
 
 TEST_F(Log, LineHasTimeLevelPlaceRankAndText) {
   set_log_rank(3);
-  write_log(LogLevel::kWarning, "/a/b/store.cc", 42, "text");
+  log_line(LogLevel::kWarning, "/a/b/store.cc", 42, "text");
   read();
   EXPECT_THAT(err_, MatchesRegex("\\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
                                  "\\.[0-9]{6}: W store\\.cc:42\\] \\[3\\]: text\n"));
@@ -40,7 +40,7 @@ TEST_F(Log, LineHasTimeLevelPlaceRankAndText) {
 
 TEST_F(Log, TimeAndRankCanBeAbsent) {
   configure_log(LogLevel::kWarning, /*hide_time=*/true);
-  write_log(LogLevel::kError, "store.cc", 7, "text");
+  log_line(LogLevel::kError, "store.cc", 7, "text");
   read();
   EXPECT_EQ(err_, "[E store.cc:7] text\n");
 }
@@ -72,7 +72,7 @@ TEST_F(Log, LinesOfSeveralThreadsDoNotMix) {
   constexpr int kLines = 200;
   const auto write_lines = [](char letter) {
     for (int i = 0; i < kLines; ++i) {
-      write_log(LogLevel::kError, "f", 1, std::string(100, letter));
+      log_line(LogLevel::kError, "f", 1, "{}", std::string(100, letter));
     }
   };
   std::thread other = start_thread("writer", [&] { write_lines('a'); });

@@ -47,14 +47,33 @@ class HVD_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
+// Releases a mutex that the caller has locked with try_lock().
+class HVD_SCOPED_CAPABILITY AdoptedLock {
+ public:
+  explicit AdoptedLock(Mutex& mutex) HVD_REQUIRES(mutex) : mutex_(mutex) {}
+  ~AdoptedLock() HVD_RELEASE() { mutex_.unlock(); }
+  AdoptedLock(const AdoptedLock&) = delete;
+  AdoptedLock& operator=(const AdoptedLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
 class CondVar {
  public:
   // Waits until notified or until the deadline; false once the deadline has passed. Wakes
-  // without reason are possible: call it in a loop that tests the condition.
+  // without reason are possible: call it in a loop that tests the condition. On a thread that can
+  // be interrupted the mutex is free while the question is answered.
   bool wait(Mutex& mutex, Deadline deadline) HVD_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     bool in_time = true;
-    if (deadline.is_never()) {
+    if (Interrupt::possible()) {
+      const auto look = Deadline::after(Interrupt::kInterval);
+      cond_.wait_until(lock, earlier(deadline, look).when());
+      lock.unlock();
+      in_time = !deadline.expired();
+      lock.lock();
+    } else if (deadline.is_never()) {
       cond_.wait(lock);
     } else {
       in_time = cond_.wait_until(lock, deadline.when()) == std::cv_status::no_timeout;

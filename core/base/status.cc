@@ -25,16 +25,10 @@ std::string_view to_string(StatusCode code) {
 }
 
 Status::Status(StatusCode code, std::string message)
-    : failure_(code == StatusCode::kOk
-                   ? nullptr
-                   : std::make_unique<const Failure>(Failure{code, -1, std::move(message)})) {}
+    : failure_(code == StatusCode::kOk ? nullptr : new Failure(code, -1, std::move(message))) {}
 
-Status::Status(const Status& other)
-    : failure_(other.is_ok() ? nullptr : std::make_unique<const Failure>(*other.failure_)) {}
-
-Status& Status::operator=(const Status& other) {
-  if (this != &other) *this = Status(other);
-  return *this;
+void Status::release() noexcept {
+  if (failure_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete failure_;
 }
 
 const std::string& Status::message() const {
@@ -44,10 +38,8 @@ const std::string& Status::message() const {
 
 Status Status::with_context(std::string_view context) const {
   if (is_ok()) return {};
-  Status result;
-  result.failure_ = std::make_unique<const Failure>(
-      Failure{failure_->code, failure_->lost_rank, std::string(context) + ": " + message()});
-  return result;
+  return Status(new Failure(failure_->code, failure_->lost_rank,
+                            std::string(context) + ": " + failure_->message));
 }
 
 std::string Status::to_string() const {
@@ -73,10 +65,8 @@ Status already_exists(std::string message) {
 Status internal_error(std::string message) { return {StatusCode::kInternal, std::move(message)}; }
 
 Status peer_lost(int rank, std::string_view why) {
-  Status result;
-  result.failure_ = std::make_unique<const Status::Failure>(Status::Failure{
-      StatusCode::kPeerLost, rank, "rank " + std::to_string(rank) + ": " + std::string(why)});
-  return result;
+  return Status(new Status::Failure(StatusCode::kPeerLost, rank,
+                                    "rank " + std::to_string(rank) + ": " + std::string(why)));
 }
 
 Status io_error(std::string_view what, int error_number) {

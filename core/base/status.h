@@ -5,7 +5,8 @@
 // HVD_TRY passes a failure on; HVD_CHECK is for our own bugs and ends the process.
 #pragma once
 
-#include <memory>
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,17 +35,25 @@ inline constexpr StatusCode kLastStatusCode = StatusCode::kAlreadyExists;
 std::string_view to_string(StatusCode code);
 
 // One pointer wide and null when all went well, so that success costs nothing to pass around.
+// Copies share the failure and never allocate: a failure that was made in time can be reported when
+// memory has run out.
 class [[nodiscard]] Status {
  public:
   static Status ok() { return {}; }
 
   Status() = default;
   Status(StatusCode code, std::string message);
-  Status(const Status& other);
-  Status& operator=(const Status& other);
-  Status(Status&&) noexcept = default;
-  Status& operator=(Status&&) noexcept = default;
-  ~Status() = default;
+  Status(const Status& other) noexcept : failure_(other.failure_) {
+    if (failure_ != nullptr) failure_->owners.fetch_add(1, std::memory_order_relaxed);
+  }
+  Status(Status&& other) noexcept : failure_(std::exchange(other.failure_, nullptr)) {}
+  Status& operator=(Status other) noexcept {
+    std::swap(failure_, other.failure_);
+    return *this;
+  }
+  ~Status() {
+    if (failure_ != nullptr) release();
+  }
 
   bool is_ok() const { return failure_ == nullptr; }
   StatusCode code() const { return is_ok() ? StatusCode::kOk : failure_->code; }
@@ -62,11 +71,17 @@ class [[nodiscard]] Status {
 
  private:
   struct Failure {
-    StatusCode code;
-    int lost_rank = -1;
-    std::string message;
+    Failure(StatusCode why, int rank, std::string text)
+        : code(why), lost_rank(rank), message(std::move(text)) {}
+    const StatusCode code;
+    const int lost_rank;
+    const std::string message;
+    mutable std::atomic<uint32_t> owners{1};
   };
-  std::unique_ptr<const Failure> failure_;
+  explicit Status(const Failure* failure) : failure_(failure) {}
+  void release() noexcept;
+
+  const Failure* failure_ = nullptr;
 };
 
 Status invalid_argument(std::string message);

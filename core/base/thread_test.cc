@@ -1,6 +1,8 @@
 #include "base/thread.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <memory>
@@ -19,6 +21,28 @@ TEST(Thread, HasTheNameItWasStartedWithCutToWhatLinuxKeeps) {
       });
   thread.join();
   EXPECT_STREQ(name.data(), "hvd-a-very-long");
+}
+
+TEST(Thread, ARefusedThreadIsNamedWithTheLimitToRaise) {
+  // A stack that no address space has room for is refused with the same error as a thread beyond
+  // the limit of processes, which does not hold for root. In a child, for it stays so.
+  const pid_t child = fork();
+  if (child == 0) {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, size_t{1} << 47);
+    pthread_setattr_default_np(&attributes);
+    const Result<std::thread> refused = try_start_thread("hvd-one-more", [] {});
+    const bool named = !refused.is_ok() && refused.status().code() == StatusCode::kUnavailable &&
+                       refused.status().message() ==
+                           "cannot start the thread hvd-one-more; raise the limit of processes "
+                           "(ulimit -u, or pids.max of the control group): Resource temporarily "
+                           "unavailable";
+    _exit(named ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(FunctionRef, CallsWhatItBorrowsAndForwardsMoveOnlyArguments) {

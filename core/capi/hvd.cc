@@ -3,20 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/config.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "capi/operation.h"
 #include "capi/process.h"
 #include "engine/job.h"
+#include "net/seal.h"
 #include "net/secret.h"
 #include "net/store.h"
 
@@ -91,6 +95,21 @@ hvd_code guarded(Body body) {
   }
 }
 
+// The question of hvd_set_interrupt.
+thread_local hvd_interrupted interrupted_by = nullptr;
+thread_local void* interrupted_context = nullptr;
+
+// For waits that hvd_set_interrupt can end. Not for calls that may work on a job's operations
+// while they wait: those must not fail because one caller was interrupted.
+template <typename Body>
+hvd_code interruptible(Body body) {
+  return guarded([&] {
+    const hvd::Interrupt interrupt(interrupted_by, interrupted_context);
+    const hvd_code code = body();
+    return interrupt.was_raised() ? fail_with(HVD_INTERRUPTED, "the wait was interrupted") : code;
+  });
+}
+
 // With the job, or the code that there is none.
 template <typename Body>
 hvd_code with_job(Body body) {
@@ -102,10 +121,63 @@ hvd_code with_job(Body body) {
 
 // Arguments --------------------------------------------------------------------------------------
 
-Status check_size(std::string_view type, size_t given, size_t known) {
-  if (given >= known) return Status::ok();
+// Structures begin with their size. A program that was built with an earlier header gives less than
+// this library knows, and the rest keeps its default; one that was built with a later header gives
+// more.
+
+// Where the first version of each ended. testing/frozen/hvd_1.h is that version.
+template <typename Struct>
+constexpr size_t kFirstVersion = 0;
+template <>
+constexpr size_t kFirstVersion<hvd_init_options> = offsetof(hvd_init_options, process_set_count) +
+                                                   sizeof(int32_t);
+template <>
+constexpr size_t kFirstVersion<hvd_tensor> = offsetof(hvd_tensor, split_count) + sizeof(int32_t);
+template <>
+constexpr size_t kFirstVersion<hvd_request> = offsetof(hvd_request, context) + sizeof(void*);
+template <>
+constexpr size_t kFirstVersion<hvd_output> = offsetof(hvd_output, split_count) + sizeof(int32_t);
+
+// A larger size is that of a structure that nobody has initialized.
+constexpr size_t kLargestStruct = 4096;
+
+template <typename Struct>
+Status check_size(std::string_view type, size_t given) {
+  if (given >= kFirstVersion<Struct> && given <= kLargestStruct) return Status::ok();
+  return hvd::invalid_argument(fmt::format("{}.size is {}; set it to sizeof({}), which is {} here",
+                                           type, given, type, sizeof(Struct)));
+}
+
+// Reads as many bytes as both sides know over the defaults in `known`. A field that this library
+// does not know and that is set is an error: the caller wants what would not happen.
+template <typename Struct>
+Status read(std::string_view type, const void* from, Struct& known) {
+  size_t given = 0;
+  std::memcpy(&given, from, sizeof(given));
+  HVD_TRY(check_size<Struct>(type, given));
+  std::memcpy(&known, from, std::min(given, sizeof(known)));
+  const auto* bytes = static_cast<const char*>(from);
+  if (given <= sizeof(known) ||
+      std::all_of(bytes + sizeof(known), bytes + given, [](char byte) { return byte == 0; })) {
+    return Status::ok();
+  }
   return hvd::invalid_argument(
-      fmt::format("{}.size is {}, it has to be sizeof({}), {} here", type, given, type, known));
+      fmt::format("{}.size is {}, of which version {} of the library knows {}, and a field after "
+                  "these is set: use the library that the program was built for, or leave what is "
+                  "new in it zero",
+                  type, given, HVD_VERSION, sizeof(known)));
+}
+
+// Writes as many bytes as the caller has room for. What this library does not know becomes zero.
+template <typename Struct>
+Status write(std::string_view type, const Struct& known, void* to) {
+  size_t room = 0;
+  std::memcpy(&room, to, sizeof(room));
+  HVD_TRY(check_size<Struct>(type, room));
+  std::memset(to, 0, room);
+  std::memcpy(to, &known, std::min(room, sizeof(known)));
+  std::memcpy(to, &room, sizeof(room));
+  return Status::ok();
 }
 
 hvd::Result<std::vector<int>> to_ranks(const hvd_rank_list& list) {
@@ -115,13 +187,14 @@ hvd::Result<std::vector<int>> to_ranks(const hvd_rank_list& list) {
   return std::vector<int>(list.ranks, list.ranks + list.count);
 }
 
-hvd::Result<hvd::JobOptions> to_job_options(const hvd_init_options* options) {
+hvd::Result<hvd::JobOptions> to_job_options(const hvd_init_options* given) {
   hvd::JobOptions job;
-  if (options == nullptr) return job;
-  HVD_TRY(check_size("hvd_init_options", options->size, sizeof(*options)));
-  HVD_TRY_ASSIGN(job.ranks, to_ranks(options->ranks));
-  for (int32_t i = 0; i < options->process_set_count; ++i) {
-    HVD_TRY_ASSIGN(auto ranks, to_ranks(options->process_sets[i]));
+  if (given == nullptr) return job;
+  hvd_init_options options = {};
+  HVD_TRY(read("hvd_init_options", given, options));
+  HVD_TRY_ASSIGN(job.ranks, to_ranks(options.ranks));
+  for (int32_t i = 0; i < options.process_set_count; ++i) {
+    HVD_TRY_ASSIGN(auto ranks, to_ranks(options.process_sets[i]));
     job.process_sets.push_back(std::move(ranks));
   }
   return job;
@@ -142,9 +215,33 @@ hvd::Result<hvd::RequestType> to_type(const hvd_request& request) {
       fmt::format("there is no hvd_collective {}", static_cast<int>(request.collective)));
 }
 
+bool has_name(const hvd_tensor& tensor) { return tensor.name != nullptr && *tensor.name != 0; }
+
+// What operations without a name are called.
+std::string_view label_of(const hvd_request& request, int32_t count) {
+  if (request.label != nullptr && *request.label != 0) return request.label;
+  const bool is_group = count > 1;
+  switch (request.collective) {
+    case HVD_ALLREDUCE: return is_group ? "grouped_allreduce" : "allreduce";
+    case HVD_ALLGATHER: return is_group ? "grouped_allgather" : "allgather";
+    case HVD_BROADCAST: return is_group ? "grouped_broadcast" : "broadcast";
+    case HVD_ALLTOALL: return is_group ? "grouped_alltoall" : "alltoall";
+    case HVD_REDUCESCATTER: return is_group ? "grouped_reducescatter" : "reducescatter";
+    case HVD_JOIN:
+    case HVD_BARRIER: break;  // have no tensors
+  }
+  return "operation";
+}
+
+// `label` is for a tensor without a name.
 Status to_task(const hvd_request& request, hvd::RequestType type, const hvd_tensor& tensor,
-               hvd::TensorTask& task) {
-  const char* name = tensor.name == nullptr ? "" : tensor.name;
+               std::string_view label, hvd::TensorTask& task) {
+  std::string& name = task.request.name;
+  if (has_name(tensor)) {
+    name = tensor.name;
+  } else {
+    name.assign(label).append(".noname");
+  }
   if (static_cast<unsigned>(tensor.dtype) >= hvd::kDTypeCount) {
     return hvd::invalid_argument(
         fmt::format("\"{}\": there is no hvd_dtype {}", name, static_cast<int>(tensor.dtype)));
@@ -157,7 +254,6 @@ Status to_task(const hvd_request& request, hvd::RequestType type, const hvd_tens
     return hvd::invalid_argument(
         fmt::format("\"{}\": {} splits without splits", name, tensor.split_count));
   }
-  task.request.name = name;
   task.request.type = type;
   task.request.dtype = static_cast<hvd::DType>(tensor.dtype);
   // What a collective does not use is the same on all ranks, so that nobody disagrees about it.
@@ -176,10 +272,12 @@ Status to_task(const hvd_request& request, hvd::RequestType type, const hvd_tens
   return Status::ok();
 }
 
-// Several tensors lie as far apart as the caller's hvd_tensor is large, which may be of a later
+// Several tensors lie as far apart as the caller's hvd_tensor is large, which may be of another
 // version.
 Status to_tasks(const hvd_request& request, const hvd_tensor* tensors, int32_t count,
-                std::vector<hvd::TensorTask>& tasks) {
+                hvd::Operation& operation) {
+  std::vector<hvd::TensorTask>& tasks = operation.tasks;
+  operation.is_unnamed = false;
   if (request.collective == HVD_JOIN) {
     if (count != 0) return hvd::invalid_argument("a join has no tensors");
     if (request.process_set != HVD_GLOBAL_SET) {
@@ -204,11 +302,26 @@ Status to_tasks(const hvd_request& request, const hvd_tensor* tensors, int32_t c
   }
   if (count <= 0 || tensors == nullptr) return hvd::invalid_argument("there is no tensor");
   const size_t stride = tensors->size;
-  HVD_TRY(check_size("hvd_tensor", stride, sizeof(hvd_tensor)));
+  HVD_TRY(check_size<hvd_tensor>("hvd_tensor", stride));
   tasks.resize(static_cast<size_t>(count));
   const char* at = reinterpret_cast<const char*>(tensors);
+  operation.is_unnamed = !has_name(*tensors);
   for (hvd::TensorTask& task : tasks) {
-    HVD_TRY(to_task(request, type, *reinterpret_cast<const hvd_tensor*>(at), task));
+    hvd_tensor tensor = {};
+    HVD_TRY(read("hvd_tensor", at, tensor));
+    if (tensor.size != stride) {
+      return hvd::invalid_argument(fmt::format(
+          "hvd_tensor.size is {} in one tensor of an operation and {} in another; set each to "
+          "sizeof(hvd_tensor)",
+          stride, tensor.size));
+    }
+    if (has_name(tensor) == operation.is_unnamed) {
+      return hvd::invalid_argument(fmt::format(
+          "of the tensors of an operation, \"{}\" has a name and another has none; give all of "
+          "them names or none",
+          has_name(tensor) ? tensor.name : tensors->name));
+    }
+    HVD_TRY(to_task(request, type, tensor, label_of(request, count), task));
     at += stride;
   }
   return Status::ok();
@@ -259,6 +372,43 @@ Status submit(const std::shared_ptr<Job>& job, int set, hvd::Operation::Share sh
   return submitted;
 }
 
+// A submission that has no memory ends the engine: the other ranks wait for it.
+template <typename Body>
+hvd_code guarded_submission(const int32_t& set, Body body) {
+  return guarded([&] {
+    try {
+      return body();
+    } catch (...) {
+      const std::shared_ptr<Job> job = hvd::Process::current().job();
+      if (job == nullptr) throw;
+      const auto engine = job->engine(set);
+      if (!engine.is_ok()) return to_code(engine.status());
+      return to_code((*engine)->end_by_exception());
+    }
+  });
+}
+
+// With the engine that has carried `operation` out, and where what it seals comes from.
+template <typename Body>
+hvd_code with_sealer(const hvd_operation* operation, Body body) {
+  return guarded([&] {
+    if (operation->mark.in_child()) {
+      return fail_with(HVD_NOT_INITIALIZED, "the operation belongs to the parent of this process");
+    }
+    if (!operation->is_done() || !operation->status().is_ok() || operation->tasks.empty()) {
+      return fail_with(HVD_PRECONDITION,
+                       "a seal needs an operation on tensors that is done without failure");
+    }
+    // In this order: the engine is let go of before the job.
+    const std::shared_ptr<Job> job = operation->job.lock();
+    const std::shared_ptr<Engine> engine = operation->engine.lock();
+    if (job == nullptr || engine == nullptr) {
+      return fail_with(HVD_ABORTED, "the job of the operation to seal for has ended");
+    }
+    return to_code(body(*engine, {operation->tasks.front().request.name, operation->number(), 0}));
+  });
+}
+
 hvd_code put(const std::vector<int>& numbers, int32_t* out, int32_t room, int32_t* count) {
   const size_t fitting = out == nullptr || room < 0 ? 0 : static_cast<size_t>(room);
   std::copy_n(numbers.begin(), std::min(numbers.size(), fitting), out);
@@ -291,8 +441,26 @@ const char* hvd_error(void) {
 }
 const char* hvd_version(void) { return HVD_VERSION; }
 
-hvd_code hvd_init(const hvd_init_options* options) {
+void hvd_set_interrupt(hvd_interrupted interrupted, void* context) {
+  interrupted_by = interrupted;
+  interrupted_context = context;
+}
+
+hvd_code hvd_setting(const char* variable, const char* text, const char** value) {
+  thread_local std::string shown;
+  *value = "";
   return guarded([&] {
+    auto read = text == nullptr ? hvd::setting_value(variable) : hvd::setting_value(variable, text);
+    if (!read.is_ok()) return to_code(read.status());
+    shown = std::move(read).value();
+    *value = shown.c_str();
+    return HVD_OK;
+  });
+}
+
+hvd_code hvd_init(const hvd_init_options* options) {
+  return interruptible([&] {
+    hvd::Process::current().take_secret();
     const auto job = to_job_options(options);
     return to_code(job.is_ok() ? hvd::Process::current().start(*job) : job.status());
   });
@@ -343,29 +511,42 @@ hvd_code hvd_process_set_ranks(int32_t id, int32_t* ranks, int32_t room, int32_t
   });
 }
 
-hvd_code hvd_submit(const hvd_request* request, const hvd_tensor* tensors, int32_t count,
+hvd_code hvd_submit(const hvd_request* given, const hvd_tensor* tensors, int32_t count,
                     hvd_operation** handle) {
   if (handle != nullptr) *handle = nullptr;
-  return guarded([&] {
+  int32_t set = HVD_GLOBAL_SET;
+  return guarded_submission(set, [&] {
     auto [job, operation] = hvd::Process::current().begin_submission();
     if (job == nullptr) return no_job();
-    if (const Status sized = check_size("hvd_request", request->size, sizeof(*request));
-        !sized.is_ok()) {
-      return to_code(sized);
+    if (given == nullptr) return fail_with(HVD_INVALID_ARGUMENT, "there is no request");
+    hvd_request request = HVD_REQUEST_INIT;
+    if (const Status known = read("hvd_request", given, request); !known.is_ok()) {
+      return to_code(known);
     }
-    if (handle == nullptr && request->done == nullptr) {
+    set = request.process_set;
+    if (handle == nullptr && request.done == nullptr) {
       return fail_with(HVD_INVALID_ARGUMENT,
                        "without a `done` callback there has to be a place for the operation");
     }
-    if (const Status read = to_tasks(*request, tensors, count, operation->tasks); !read.is_ok()) {
-      return to_code(read);
+    if (const Status tasks = to_tasks(request, tensors, count, *operation); !tasks.is_ok()) {
+      return to_code(tasks);
     }
     const auto follow =
-        (request->flags & HVD_WILL_WAIT) != 0 ? hvd::Follow::kWait : hvd::Follow::kNothing;
-    return to_code(submit(job, request->process_set,
-                          operation.release()->begin(to_allocate(*request), to_done(*request)),
+        (request.flags & HVD_WILL_WAIT) != 0 ? hvd::Follow::kWait : hvd::Follow::kNothing;
+    return to_code(submit(job, request.process_set,
+                          operation.release()->begin(to_allocate(request), to_done(request)),
                           follow, handle));
   });
+}
+
+size_t hvd_dtype_size(hvd_dtype dtype) {
+  // C may pass any number, which C++ may not read as the enumeration.
+  std::underlying_type_t<hvd_dtype> number = 0;
+  static_assert(sizeof(number) == sizeof(dtype));
+  std::memcpy(&number, &dtype, sizeof(number));
+  return static_cast<unsigned>(number) < hvd::kDTypeCount
+             ? hvd::size_of(static_cast<hvd::DType>(number))
+             : 0;
 }
 
 hvd_code hvd_join(hvd_operation** operation) {
@@ -391,6 +572,8 @@ hvd_code hvd_wait(hvd_operation* operation, double seconds) {
       if (job != nullptr && engine != nullptr) {
         const Status waited = engine->wait(*operation, deadline);
         if (!waited.is_ok()) return to_code(waited);
+      } else if (!operation->is_done()) {
+        return fail_with(HVD_ABORTED, "the job that the operation belonged to has ended");
       }
     }
     return to_code(operation->status());
@@ -401,8 +584,7 @@ int hvd_last_joined(const hvd_operation* operation) { return operation->last_joi
 
 hvd_code hvd_get_output(const hvd_operation* operation, int32_t index, hvd_output* output) {
   return guarded([&] {
-    if (const Status sized = check_size("hvd_output", output->size, sizeof(*output));
-        !sized.is_ok()) {
+    if (const Status sized = check_size<hvd_output>("hvd_output", output->size); !sized.is_ok()) {
       return to_code(sized);
     }
     if (!operation->is_done()) {
@@ -414,16 +596,34 @@ hvd_code hvd_get_output(const hvd_operation* operation, int32_t index, hvd_outpu
                                                     operation->tasks.size(), index));
     }
     const hvd::TensorTask& task = operation->tasks[static_cast<size_t>(index)];
-    output->data = task.out;
-    output->shape = task.shape_of_output().data();
-    output->dims = static_cast<int32_t>(task.shape_of_output().size());
-    output->received_splits = task.received_splits.data();
-    output->split_count = static_cast<int32_t>(task.received_splits.size());
-    return HVD_OK;
+    hvd_output known = {};
+    known.data = task.out;
+    known.shape = task.shape_of_output().data();
+    known.dims = static_cast<int32_t>(task.shape_of_output().size());
+    known.received_splits = task.received_splits.data();
+    known.split_count = static_cast<int32_t>(task.received_splits.size());
+    return to_code(write("hvd_output", known, output));
   });
 }
 
 void hvd_release(hvd_operation* operation) { const hvd::Operation::Share last(operation); }
+
+// Sealed bytes -----------------------------------------------------------------------------------
+
+hvd_code hvd_seal(const hvd_operation* operation, void* data, size_t bytes) {
+  return with_sealer(operation, [&](const Engine& engine, hvd::SealOrigin origin) {
+    origin.rank = engine.job_ranks()[static_cast<size_t>(engine.rank())];
+    return engine.sealer()->seal(origin, {static_cast<std::byte*>(data), bytes});
+  });
+}
+
+hvd_code hvd_check_seal(const hvd_operation* operation, int32_t rank, const void* data,
+                        size_t bytes) {
+  return with_sealer(operation, [&](const Engine& engine, hvd::SealOrigin origin) {
+    origin.rank = rank;
+    return engine.sealer()->check(origin, {static_cast<const std::byte*>(data), bytes});
+  });
+}
 
 // Timeline ---------------------------------------------------------------------------------------
 
@@ -471,7 +671,7 @@ void hvd_store_stop(hvd_store* store) { delete store; }
 hvd_code hvd_store_connect(const char* address, const char* secret, int tls, double seconds,
                            hvd_store_client** client) {
   *client = nullptr;
-  return guarded([&] {
+  return interruptible([&] {
     const auto key = hvd::Secret::from_base64(secret == nullptr ? "" : secret);
     if (!key.is_ok()) return to_code(key.status());
     auto connected =
@@ -484,14 +684,14 @@ hvd_code hvd_store_connect(const char* address, const char* secret, int tls, dou
 }
 
 hvd_code hvd_store_set(hvd_store_client* client, const char* key, const void* value, size_t bytes) {
-  return guarded([&] {
+  return interruptible([&] {
     return to_code(client->client->set(key, {static_cast<const std::byte*>(value), bytes}));
   });
 }
 
 hvd_code hvd_store_get(hvd_store_client* client, const char* key, double seconds,
                        const void** value, size_t* bytes) {
-  return guarded([&] {
+  return interruptible([&] {
     auto got =
         client->client->wait(key, hvd::Deadline::after(std::chrono::duration<double>(seconds)));
     if (!got.is_ok()) return to_code(got.status());
@@ -503,7 +703,7 @@ hvd_code hvd_store_get(hvd_store_client* client, const char* key, double seconds
 }
 
 hvd_code hvd_store_add(hvd_store_client* client, const char* key, int64_t delta, int64_t* sum) {
-  return guarded([&] {
+  return interruptible([&] {
     const auto added = client->client->add(key, delta);
     if (added.is_ok()) *sum = added.value();
     return to_code(added.status());
@@ -511,7 +711,7 @@ hvd_code hvd_store_add(hvd_store_client* client, const char* key, int64_t delta,
 }
 
 hvd_code hvd_store_delete(hvd_store_client* client, const char* key) {
-  return guarded([&] { return to_code(client->client->remove(key).status()); });
+  return interruptible([&] { return to_code(client->client->remove(key).status()); });
 }
 
 void hvd_store_disconnect(hvd_store_client* client) { delete client; }

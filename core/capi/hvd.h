@@ -10,6 +10,11 @@
  *   that frees it.
  * - Structures begin with their size, so that later versions can add fields. Start from
  *   HVD_REQUEST_INIT, or from {sizeof(hvd_tensor)} and so on; what is left zero means the default.
+ *   A program runs with any later library of the same major version: fields that its header did
+ *   not have keep their default. It also runs with an earlier library as long as it leaves zero
+ *   what that does not know; a field that is set is HVD_INVALID_ARGUMENT then, and in an
+ *   hvd_output it comes back zero. A change of this header appends fields to a structure, each at
+ *   or after the sizeof that the structure had, without padding behind the last one.
  * - Nothing blocks for ever: a lost rank, a shutdown, or the time limits of the settings end every
  *   wait. hvd_wait waits for what the other ranks' programs do, and so do hvd_init,
  *   hvd_add_process_set and hvd_remove_process_set.
@@ -52,7 +57,8 @@ typedef enum hvd_code {
   HVD_IO = 9,
   HVD_INTERNAL = 10, /* a bug of the library */
   HVD_ALREADY_EXISTS = 11,
-  HVD_NOT_INITIALIZED = 12 /* there is no job: hvd_init comes first */
+  HVD_NOT_INITIALIZED = 12, /* there is no job: hvd_init comes first */
+  HVD_INTERRUPTED = 13      /* hvd_set_interrupt's function has said so */
 } hvd_code;
 
 /* Why the last call of this thread that failed has failed; never NULL. The text stays until this
@@ -60,6 +66,20 @@ typedef enum hvd_code {
 HVD_API const char* hvd_error(void);
 /* "1.0.0". */
 HVD_API const char* hvd_version(void);
+
+/* Whether the caller wants to stop waiting: non-zero is yes. Must not call the library. */
+typedef int (*hvd_interrupted)(void* context);
+/* From now on hvd_init and the calls of a store's client, made by this thread, ask `interrupted`
+ * about every 50 ms while they wait, and fail with HVD_INTERRUPTED within some 100 ms of a yes.
+ * After an interrupted hvd_init there is no job; ranks that wait for this one fail. A client of a
+ * store stays usable. NULL, as at first: they do not ask. */
+HVD_API void hvd_set_interrupt(hvd_interrupted interrupted, void* context);
+
+/* A setting of docs/settings.md as the library reads it, by the name of its variable: a switch is
+ * "1" or "0", a list has commas, and what is not set has its default. `text` is read if it is
+ * given, otherwise the environment of this process. HVD_NOT_FOUND if there is no such setting,
+ * HVD_INVALID_ARGUMENT if the value is malformed. `*value` stays until this thread's next call. */
+HVD_API hvd_code hvd_setting(const char* variable, const char* text, const char** value);
 
 /* ---- Start and end ------------------------------------------------------------------------- */
 
@@ -79,7 +99,9 @@ typedef struct hvd_init_options {
  * Waits for the other ranks. `options` may be NULL. Does nothing while a job is running; one that
  * has ended, because a rank was lost or has shut down, is left first. After a failure there is no
  * job, and hvd_init may be called again. Ranks find each other by how many times they have called:
- * when one tries again, all have to. */
+ * when one tries again, all have to.
+ * Takes _HOROVOD_SECRET_KEY out of the environment, so that programs which the caller starts do not
+ * get it. Later calls of this process, and of its forked children, still know it. */
 HVD_API hvd_code hvd_init(const hvd_init_options* options);
 /* Leaves the job and ends it on all ranks: operations in flight fail with HVD_ABORTED. Every thread
  * of the library has ended on return. hvd_init may be called again. Does nothing if there is no
@@ -141,6 +163,9 @@ typedef enum hvd_dtype {
   HVD_UINT64 = 12
 } hvd_dtype;
 
+/* Bytes of one element; 0 if there is no such dtype. */
+HVD_API size_t hvd_dtype_size(hvd_dtype dtype);
+
 typedef enum hvd_reduce_op {
   HVD_AVERAGE = 0,
   HVD_SUM = 1,
@@ -165,7 +190,9 @@ typedef void (*hvd_done)(void* context, hvd_operation* operation, hvd_code code,
 
 typedef struct hvd_tensor {
   size_t size;
-  const char* name; /* the same on all ranks; unique among the operations in flight of a set */
+  /* The same on all ranks; unique among the operations in flight of a set. NULL or "", in all
+   * tensors of an operation: the library numbers it, see hvd_request.label. */
+  const char* name;
   const void* input;
   void* output; /* may be `input`. NULL: from the allocator, or else kept by the operation */
   const int64_t* shape;
@@ -190,12 +217,17 @@ typedef struct hvd_request {
   hvd_allocate allocate;
   hvd_done done;
   void* context; /* for the callbacks */
+  /* What operations without a name are called: "label.noname.0", then 1, 2 and so on up to some
+   * hundred and 0 again, and in a group "label.noname.0_1of3". Ranks have to submit those of one
+   * label and process set in the same order. Any number may be in flight. NULL: the collective,
+   * "allreduce", and of a group "grouped_allreduce". */
+  const char* label;
 } hvd_request;
 
 #define HVD_REQUEST_INIT                                                                         \
   {                                                                                              \
     sizeof(hvd_request), HVD_ALLREDUCE, HVD_AVERAGE, 0, 1.0, 1.0, HVD_GLOBAL_SET, 0, NULL, NULL, \
-        NULL                                                                                     \
+        NULL, NULL                                                                               \
   }
 
 /* Starts a collective on one tensor, or on several that complete as one: all of them are started or
@@ -213,7 +245,7 @@ HVD_API hvd_code hvd_join(hvd_operation** operation);
 HVD_API int hvd_poll(const hvd_operation* operation);
 /* Waits, and works on it meanwhile; `seconds` below 0 waits until it is done. Returns how it went,
  * or HVD_TIMEOUT, after which it goes on and may be waited for again (hvd_poll tells the two kinds
- * of HVD_TIMEOUT apart). */
+ * of HVD_TIMEOUT apart). A thread that has begun to carry out a collective finishes it first. */
 HVD_API hvd_code hvd_wait(hvd_operation* operation, double seconds);
 /* After hvd_join is done: the rank that joined last. */
 HVD_API int hvd_last_joined(const hvd_operation* operation);
@@ -231,6 +263,30 @@ typedef struct hvd_output {
 HVD_API hvd_code hvd_get_output(const hvd_operation* operation, int32_t index, hvd_output* output);
 /* The operation goes on if it is not done, and its tensors stay borrowed. NULL is allowed. */
 HVD_API void hvd_release(hvd_operation* operation);
+
+/* ---- Sealed bytes -------------------------------------------------------------------------- */
+
+/* Bytes that are dangerous to interpret, such as a pickle, travel with a seal, which proves that a
+ * rank of this job has sent them for one operation. That operation is done already: with it the
+ * ranks have agreed, for instance, on how many bytes there are. The sealed bytes follow in another:
+ *
+ *   hvd_submit, hvd_wait: an allgather of lengths             on all ranks
+ *   hvd_seal(lengths, data, length + HVD_SEAL_BYTES)          on the rank that sends
+ *   hvd_submit, hvd_wait: a broadcast of data                 on all ranks
+ *   hvd_check_seal(lengths, root, data, length + HVD_SEAL_BYTES)    on those that receive
+ *
+ * A seal is HMAC-SHA-256, under a key made from the job's secret, over the job, the process set,
+ * the operation's name and its place in the order of operations, which is the same on all ranks,
+ * the sending rank, and the bytes. Seal no more than one array for an operation: two of them could
+ * be exchanged for each other. */
+#define HVD_SEAL_BYTES 32
+/* The last HVD_SEAL_BYTES of `data` become the seal of those before. HVD_PRECONDITION unless the
+ * operation is done without failure, HVD_ABORTED once its job has ended. */
+HVD_API hvd_code hvd_seal(const hvd_operation* operation, void* data, size_t bytes);
+/* HVD_OK if the last HVD_SEAL_BYTES are the seal that `rank` of the job has made of those before
+ * them, for this operation. HVD_UNAUTHENTICATED if not: do not look at the bytes then. */
+HVD_API hvd_code hvd_check_seal(const hvd_operation* operation, int32_t rank, const void* data,
+                                size_t bytes);
 
 /* ---- Timeline ------------------------------------------------------------------------------ */
 

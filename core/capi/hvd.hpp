@@ -12,7 +12,7 @@
 // - Failures are exceptions: hvd::Error, whose code() is that of hvd.h and whose what() says what
 //   to do. After HVD_PEER_LOST or HVD_ABORTED, shutdown() and init() start anew.
 // - An operation that was given no name gets a number, so ranks have to start those of one kind and
-//   process set in the same order. With names any order will do.
+//   process set in the same order (hvd_request.label). With names any order will do.
 // - Forms that end in _async return a Future. Their data has to stay until it is done; a Future
 // that
 //   is destroyed waits for that.
@@ -29,14 +29,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <ranges>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -137,36 +134,6 @@ struct InitOptions {
   std::vector<std::vector<int32_t>> process_sets;  // made at once, with ids 1, 2, …
 };
 
-namespace detail {
-
-// Numbers for operations without a name, by kind and process set: ranks that are not in a set do
-// not count its operations.
-class Names {
- public:
-  static Names& all() {
-    static Names* names = new Names;  // there until the process ends
-    return *names;
-  }
-  std::string next(std::string_view kind, int32_t set) {
-    const std::lock_guard lock(mutex_);
-    return std::string(kind) + ".noname." + std::to_string(counts_[set][std::string(kind)]++);
-  }
-  void restart() {
-    const std::lock_guard lock(mutex_);
-    counts_.clear();
-  }
-  void restart(int32_t set) {
-    const std::lock_guard lock(mutex_);
-    counts_.erase(set);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<int32_t, std::map<std::string, uint64_t>> counts_;
-};
-
-}  // namespace detail
-
 // Waits for the other ranks of the job that the HOROVOD_* variables describe; without them this
 // process is a job of one.
 inline void init(const InitOptions& options = {}) {
@@ -179,7 +146,6 @@ inline void init(const InitOptions& options = {}) {
                                 sets.data(),
                                 static_cast<int32_t>(sets.size())};
   detail::check(hvd_init(&all));
-  detail::Names::all().restart();
 }
 inline void shutdown() { hvd_shutdown(); }
 inline bool is_initialized() { return hvd_is_initialized() != 0; }
@@ -206,7 +172,6 @@ class ProcessSet {
     detail::check(
         hvd_add_process_set({ranks.data(), static_cast<int32_t>(ranks.size())}, &set.id_));
     set.owned_ = true;
-    detail::Names::all().restart(set.id_);
     return set;
   }
   ProcessSet(ProcessSet&& other) noexcept
@@ -264,10 +229,6 @@ struct Exchanged {
 // Futures ----------------------------------------------------------------------------------------
 
 namespace detail {
-
-inline std::string name_of(const Options& options, std::string_view kind) {
-  return options.name.empty() ? Names::all().next(kind, options.process_set) : options.name;
-}
 
 inline hvd_request request_of(hvd_collective collective, const Options& options) {
   hvd_request request = HVD_REQUEST_INIT;
@@ -371,19 +332,17 @@ Future<Value> submit(hvd_request request, std::span<const hvd_tensor> tensors, T
 
 template <typename Value, Input In>
 Future<Value> submit_one(const hvd_request& request, const In& input, void* output,
-                         const Options& options, std::string_view kind, Then then,
-                         std::span<const int32_t> splits = {}) {
-  const std::string name = name_of(options, kind);
+                         const Options& options, Then then, std::span<const int32_t> splits = {}) {
   const size_t count = std::ranges::size(input);
   if (options.row == 0 || count % options.row != 0) {
-    throw Error(HVD_INVALID_ARGUMENT, name + ": " + std::to_string(count) +
+    throw Error(HVD_INVALID_ARGUMENT, "\"" + options.name + "\": " + std::to_string(count) +
                                           " elements are no whole number of rows of " +
                                           std::to_string(options.row));
   }
   const int64_t shape[] = {static_cast<int64_t>(count / options.row),
                            static_cast<int64_t>(options.row)};
   const hvd_tensor tensor = {sizeof(tensor),
-                             name.c_str(),
+                             options.name.c_str(),
                              std::ranges::data(input),
                              output,
                              shape,
@@ -396,30 +355,28 @@ Future<Value> submit_one(const hvd_request& request, const In& input, void* outp
 
 template <Input In>
 Future<> allreduce(const In& input, void* output, const Options& options, Then then) {
-  return submit_one<void>(request_of(HVD_ALLREDUCE, options), input, output, options, "allreduce",
-                          then);
+  return submit_one<void>(request_of(HVD_ALLREDUCE, options), input, output, options, then);
 }
 
 template <Input In>
 Future<> broadcast(const In& input, void* output, int root, const Options& options, Then then) {
   hvd_request request = request_of(HVD_BROADCAST, options);
   request.root = root;
-  return submit_one<void>(request, input, output, options, "broadcast", then);
+  return submit_one<void>(request, input, output, options, then);
 }
 
 template <Input In>
 Future<std::vector<ElementOf<In>>> gather(hvd_collective collective, const In& input,
-                                          const Options& options, std::string_view kind,
-                                          Then then) {
+                                          const Options& options, Then then) {
   return submit_one<std::vector<ElementOf<In>>>(request_of(collective, options), input, nullptr,
-                                                options, kind, then);
+                                                options, then);
 }
 
 template <Input In>
 Future<Exchanged<ElementOf<In>>> alltoall(const In& input, std::span<const int32_t> splits,
                                           const Options& options, Then then) {
   return submit_one<Exchanged<ElementOf<In>>>(request_of(HVD_ALLTOALL, options), input, nullptr,
-                                              options, "alltoall", then, splits);
+                                              options, then, splits);
 }
 
 template <Input In, Output Out>
@@ -434,21 +391,22 @@ void check_same(const In& input, const Out& output) {
 
 template <Output Data>
 Future<> allreduce_group(std::span<Data> group, const Options& options, Then then) {
-  const std::string name = name_of(options, "grouped_allreduce");
-  std::vector<std::string> names;
+  std::vector<std::string> names(group.size());
   std::vector<int64_t> counts;
-  for (const Data& data : group) {
-    names.push_back(name + "_" + std::to_string(names.size() + 1) + "of" +
-                    std::to_string(group.size()));
-    counts.push_back(static_cast<int64_t>(std::ranges::size(data)));
-  }
   std::vector<hvd_tensor> tensors;
+  counts.reserve(group.size());
   for (size_t i = 0; i < group.size(); ++i) {
+    if (!options.name.empty()) {
+      names[i] = options.name + "_" + std::to_string(i + 1) + "of" + std::to_string(group.size());
+    }
+    counts.push_back(static_cast<int64_t>(std::ranges::size(group[i])));
     void* data = std::ranges::data(group[i]);
     tensors.push_back({sizeof(hvd_tensor), names[i].c_str(), data, data, &counts[i], 1,
                        kDType<std::ranges::range_value_t<Data>>, nullptr, 0});
   }
-  return submit<void>(request_of(HVD_ALLREDUCE, options), tensors, then);
+  hvd_request request = request_of(HVD_ALLREDUCE, options);
+  request.label = "grouped_allreduce";
+  return submit<void>(request, tensors, then);
 }
 
 }  // namespace detail
@@ -489,12 +447,12 @@ Future<> grouped_allreduce_async(std::span<Data> group, const Options& options =
 // Everybody's elements, by rank; ranks may have different numbers of them.
 template <Input In>
 std::vector<detail::ElementOf<In>> allgather(const In& input, const Options& options = {}) {
-  return detail::gather(HVD_ALLGATHER, input, options, "allgather", detail::Then::kWait).get();
+  return detail::gather(HVD_ALLGATHER, input, options, detail::Then::kWait).get();
 }
 template <Input In>
 Future<std::vector<detail::ElementOf<In>>> allgather_async(const In& input,
                                                            const Options& options = {}) {
-  return detail::gather(HVD_ALLGATHER, input, options, "allgather", detail::Then::kReturn);
+  return detail::gather(HVD_ALLGATHER, input, options, detail::Then::kReturn);
 }
 
 // Afterwards `data` is that of `root`, a rank of the job.
@@ -523,13 +481,12 @@ Future<Exchanged<detail::ElementOf<In>>> alltoall_async(const In& input,
 // This rank's rows of the average, or of what `op` says: Sum and Average.
 template <Input In>
 std::vector<detail::ElementOf<In>> reducescatter(const In& input, const Options& options = {}) {
-  return detail::gather(HVD_REDUCESCATTER, input, options, "reducescatter", detail::Then::kWait)
-      .get();
+  return detail::gather(HVD_REDUCESCATTER, input, options, detail::Then::kWait).get();
 }
 template <Input In>
 Future<std::vector<detail::ElementOf<In>>> reducescatter_async(const In& input,
                                                                const Options& options = {}) {
-  return detail::gather(HVD_REDUCESCATTER, input, options, "reducescatter", detail::Then::kReturn);
+  return detail::gather(HVD_REDUCESCATTER, input, options, detail::Then::kReturn);
 }
 
 // Returns once every rank of the set has called it.
@@ -543,10 +500,7 @@ inline void barrier(int32_t process_set = HVD_GLOBAL_SET) {
 inline int join() {
   hvd_operation* operation = nullptr;
   detail::check(hvd_join(&operation));
-  const int last = Future<int>(operation).get();
-  // The others have counted operations that this rank knows nothing of.
-  detail::Names::all().restart(HVD_GLOBAL_SET);
-  return last;
+  return Future<int>(operation).get();
 }
 
 }  // namespace v1

@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -59,6 +64,43 @@ TEST_F(Alone, EveryOperationTakesAndGivesContainers) {
   EXPECT_THAT(group, ElementsAre(ElementsAre(3), ElementsAre(6, 9)));
   hvd::barrier();
   EXPECT_EQ(hvd::join(), 0);
+}
+
+// Nobody can give fewer names than none, and a model has as many tensors as it has.
+TEST_F(Alone, ManyTensorsAreNoReasonToWarn) {
+  ::testing::internal::CaptureStderr();
+  std::vector<std::vector<float>> values(1025, std::vector<float>{1});
+  std::vector<hvd::Future<>> futures;
+  for (auto& value : values) futures.push_back(hvd::allreduce_async(value));
+  for (auto& future : futures) future.get();
+  for (int i = 0; i < 3000; ++i) {
+    hvd::allreduce(values[0], {.name = "tensor " + std::to_string(i)});
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST(OperationsWithoutAName, HaveAFewNamesInTheTimeline) {
+  const std::string path = testing::TempDir() + "hvd_hpp_test_timeline.json";
+  ASSERT_EQ(setenv("HOROVOD_TIMELINE", path.c_str(), 1), 0);
+  hvd::init();
+  std::vector<float> value = {1};
+  for (int i = 0; i < 3000; ++i) hvd::allreduce(value);
+  std::vector<std::vector<float>> group(2, std::vector<float>{1});
+  hvd::grouped_allreduce(std::span(group));
+  hvd::shutdown();
+  ASSERT_EQ(unsetenv("HOROVOD_TIMELINE"), 0);
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(text, HasSubstr("\"allreduce.noname.0\""));
+  EXPECT_THAT(text, HasSubstr("\"grouped_allreduce.noname.0_2of2\""));
+  EXPECT_LT(count(text, "\"process_name\""), 1000u);
+  std::filesystem::remove(path);
 }
 
 TEST_F(Alone, FutureGivesItsResultOnce) {

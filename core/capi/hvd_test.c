@@ -48,6 +48,9 @@ static hvd_tensor tensor_of(const char* name, float* values, const int64_t* coun
   return tensor;
 }
 
+/* A caller that wants to stop at the third question. */
+static int wants_to_stop(void* questions) { return ++*(int*)questions >= 3; }
+
 /* ---- Before there is a job ---- */
 
 static void nothing_works_without_a_job(void) {
@@ -96,6 +99,8 @@ static void a_failed_start_says_what_is_missing(void) {
   setenv("_HOROVOD_SECRET_KEY", other, 1);
   CHECK_FAILS(hvd_init(NULL), HVD_UNAUTHENTICATED, address);
   CHECK(strstr(hvd_error(), other) == NULL);
+  CHECK(getenv("_HOROVOD_SECRET_KEY") == NULL);
+  CHECK_FAILS(hvd_init(NULL), HVD_UNAUTHENTICATED, address); /* it still has the same one */
 
   setenv("_HOROVOD_SECRET_KEY", secret, 1);
   CHECK_FAILS(hvd_init(NULL), HVD_TIMEOUT, "rank"); /* rank 0 does not come */
@@ -314,6 +319,36 @@ static void an_operation_leaves_nothing_to_the_next(void) {
   hvd_release(operation);
 }
 
+/* The library names what has no name, and says so in its messages. */
+static void operations_without_a_name_are_numbered(void) {
+  float values[2] = {1, 2};
+  const int64_t one = 1;
+  const int64_t negative = -1;
+  hvd_request request = HVD_REQUEST_INIT;
+  hvd_tensor tensors[2] = {tensor_of(NULL, &values[0], &one), tensor_of("", &values[1], &one)};
+  hvd_operation* operation = NULL;
+  CHECK(hvd_submit(&request, tensors, 1, &operation) == HVD_OK);
+  CHECK(hvd_wait(operation, -1) == HVD_OK);
+  hvd_release(operation);
+  CHECK(hvd_submit(&request, tensors, 2, &operation) == HVD_OK);
+  CHECK(hvd_wait(operation, -1) == HVD_OK);
+  hvd_release(operation);
+  tensors[1].name = "named";
+  CHECK_FAILS(hvd_submit(&request, tensors, 2, &operation), HVD_INVALID_ARGUMENT, "\"named\"");
+  tensors[0].shape = &negative;
+  CHECK_FAILS(hvd_submit(&request, tensors, 1, &operation), HVD_INVALID_ARGUMENT,
+              "\"allreduce.noname\"");
+  request.label = "loss";
+  CHECK_FAILS(hvd_submit(&request, tensors, 1, &operation), HVD_INVALID_ARGUMENT,
+              "\"loss.noname\"");
+}
+
+static void dtypes_have_sizes(void) {
+  CHECK(hvd_dtype_size(HVD_BOOL) == 1 && hvd_dtype_size(HVD_BFLOAT16) == 2);
+  CHECK(hvd_dtype_size(HVD_FLOAT32) == 4 && hvd_dtype_size(HVD_UINT64) == 8);
+  CHECK(hvd_dtype_size((hvd_dtype)13) == 0 && hvd_dtype_size((hvd_dtype)15) == 0);
+}
+
 static void wrong_arguments_fail_at_once(void) {
   float values[4] = {0};
   const int64_t four = 4;
@@ -331,7 +366,7 @@ static void wrong_arguments_fail_at_once(void) {
       case 2: request.collective = (hvd_collective)3; break;
       case 3: request.op = (hvd_reduce_op)6; break;
       case 4: tensor.dtype = (hvd_dtype)13; break;
-      case 5: tensor.name = NULL; break;
+      case 5: request.collective = (hvd_collective)7; break;
       case 6: tensor.input = NULL; break;
       case 7: tensor.shape = &negative; break;
       case 8: tensor.shape = NULL; break;
@@ -360,24 +395,97 @@ static void wrong_arguments_fail_at_once(void) {
   }
 }
 
-static void later_versions_of_a_tensor_are_read_by_their_size(void) {
-  struct later {
-    hvd_tensor tensor;
-    double added;
-  } tensors[2];
+/* ---- Structures of programs that were built with another version of hvd.h ---- */
+
+struct later_tensor {
+  hvd_tensor tensor;
+  double added;
+};
+struct later_request {
+  hvd_request request;
+  double added;
+};
+
+static void what_is_new_in_a_later_version_has_to_be_zero(void) {
+  struct later_tensor tensors[2];
+  struct later_request request = {HVD_REQUEST_INIT, 0};
   float values[2] = {1, 2};
   const int64_t one = 1;
-  hvd_request request = HVD_REQUEST_INIT;
   hvd_operation* operation = NULL;
+  memset(tensors, 0, sizeof tensors);
   tensors[0].tensor = tensor_of("x", &values[0], &one);
   tensors[1].tensor = tensor_of("y", &values[1], &one);
-  tensors[0].tensor.size = sizeof(struct later);
-  tensors[1].tensor.size = sizeof(struct later);
-  request.postscale = 3;
-  CHECK(hvd_submit(&request, &tensors[0].tensor, 2, &operation) == HVD_OK);
+  tensors[0].tensor.size = sizeof(struct later_tensor);
+  tensors[1].tensor.size = sizeof(struct later_tensor);
+  request.request.size = sizeof request;
+  request.request.postscale = 3;
+  CHECK(hvd_submit(&request.request, &tensors[0].tensor, 2, &operation) == HVD_OK);
   CHECK(hvd_wait(operation, -1) == HVD_OK);
   CHECK(values[0] == 3 && values[1] == 6);
   hvd_release(operation);
+
+  tensors[1].added = 1;
+  CHECK_FAILS(hvd_submit(&request.request, &tensors[0].tensor, 2, &operation), HVD_INVALID_ARGUMENT,
+              "hvd_tensor.size");
+  CHECK(strstr(hvd_error(), hvd_version()) != NULL && operation == NULL);
+  tensors[1].added = 0;
+  tensors[1].tensor.size = sizeof(hvd_tensor);
+  CHECK_FAILS(hvd_submit(&request.request, &tensors[0].tensor, 2, &operation), HVD_INVALID_ARGUMENT,
+              "one tensor of an operation");
+  request.added = 1;
+  CHECK_FAILS(hvd_submit(&request.request, &tensors[0].tensor, 1, &operation), HVD_INVALID_ARGUMENT,
+              "hvd_request.size");
+  CHECK(values[0] == 3 && values[1] == 6);
+}
+
+static void a_later_version_of_an_output_is_zero_where_nothing_is_known(void) {
+  struct {
+    hvd_output output;
+    void* added;
+    char after[8];
+  } later;
+  float value = 1;
+  const int64_t one = 1;
+  const hvd_request request = HVD_REQUEST_INIT;
+  const hvd_tensor tensor = tensor_of("later", &value, &one);
+  hvd_operation* operation = NULL;
+  CHECK(hvd_submit(&request, &tensor, 1, &operation) == HVD_OK);
+  CHECK(hvd_wait(operation, -1) == HVD_OK);
+  memset(&later, 0xff, sizeof later);
+  later.output.size = sizeof(hvd_output) + sizeof(void*);
+  CHECK(hvd_get_output(operation, 0, &later.output) == HVD_OK);
+  CHECK(later.output.size == sizeof(hvd_output) + sizeof(void*));
+  CHECK(later.output.data == &value && later.added == NULL);
+  CHECK(memcmp(later.after, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) == 0);
+  hvd_release(operation);
+}
+
+/* A size that no version has had is that of a structure that was not initialized. */
+static void sizes_of_no_version_are_refused(void) {
+  static const size_t wrong[] = {0, 8, 1 << 20, (size_t)-1};
+  float value = 1;
+  const int64_t one = 1;
+  hvd_operation* done_operation = NULL;
+  const hvd_request request = HVD_REQUEST_INIT;
+  const hvd_tensor tensor = tensor_of("sized", &value, &one);
+  CHECK(hvd_submit(&request, &tensor, 1, &done_operation) == HVD_OK);
+  CHECK(hvd_wait(done_operation, -1) == HVD_OK);
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    hvd_request wrong_request = HVD_REQUEST_INIT;
+    hvd_tensor wrong_tensor = tensor;
+    hvd_output output = {0};
+    hvd_operation* operation = NULL;
+    wrong_request.size = wrong[i];
+    CHECK_FAILS(hvd_submit(&wrong_request, &tensor, 1, &operation), HVD_INVALID_ARGUMENT,
+                "sizeof(hvd_request)");
+    wrong_tensor.size = wrong[i];
+    CHECK_FAILS(hvd_submit(&request, &wrong_tensor, 1, &operation), HVD_INVALID_ARGUMENT,
+                "sizeof(hvd_tensor)");
+    output.size = wrong[i];
+    CHECK_FAILS(hvd_get_output(done_operation, 0, &output), HVD_INVALID_ARGUMENT,
+                "sizeof(hvd_output)");
+  }
+  hvd_release(done_operation);
 }
 
 static void process_sets_are_listed_and_refused(void) {
@@ -483,10 +591,49 @@ static void a_store_hands_values_from_one_client_to_another(void) {
   hvd_store_disconnect(NULL);
 }
 
+static void a_wait_for_others_can_be_interrupted(void) {
+  char address[64];
+  char secret[HVD_SECRET_TEXT];
+  hvd_store* store = NULL;
+  hvd_store_client* client = NULL;
+  const void* value = NULL;
+  size_t bytes = 0;
+  int64_t sum = 0;
+  int questions = 0;
+  hvd_make_secret(secret);
+  CHECK(hvd_store_start(secret, "127.0.0.1", 0, &store) == HVD_OK);
+  snprintf(address, sizeof address, "127.0.0.1:%d", hvd_store_port(store));
+  hvd_set_interrupt(wants_to_stop, &questions);
+
+  setenv("HOROVOD_SIZE", "2", 1);
+  setenv("HOROVOD_RANK", "0", 1);
+  setenv("HOROVOD_RENDEZVOUS", address, 1);
+  setenv("_HOROVOD_SECRET_KEY", secret, 1);
+  setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "1000", 1);
+  CHECK_FAILS(hvd_init(NULL), HVD_INTERRUPTED, "interrupted");
+  CHECK(questions == 3 && !hvd_is_initialized());
+
+  questions = 0;
+  CHECK_FAILS(hvd_store_connect("127.0.0.1:9", secret, 0, 1000, &client), HVD_INTERRUPTED,
+              "interrupted");
+  CHECK(client == NULL);
+  questions = -1000;
+  CHECK(hvd_store_connect(address, secret, 0, 1000, &client) == HVD_OK);
+  questions = 0;
+  CHECK_FAILS(hvd_store_get(client, "missing", 1000, &value, &bytes), HVD_INTERRUPTED,
+              "interrupted");
+  hvd_set_interrupt(NULL, NULL);
+  CHECK(hvd_store_add(client, "number", 7, &sum) == HVD_OK && sum == 7);
+  hvd_store_disconnect(client);
+  hvd_store_stop(store);
+  forget_settings();
+}
+
 int main(void) {
   forget_settings();
   nothing_works_without_a_job();
   a_failed_start_says_what_is_missing();
+  a_wait_for_others_can_be_interrupted();
   start();
   every_collective_gives_one_rank_its_own_data();
   factors_scale_before_and_after();
@@ -495,8 +642,12 @@ int main(void) {
   a_callback_may_start_the_next_operation();
   a_join_is_of_all_ranks_and_without_tensors();
   an_operation_leaves_nothing_to_the_next();
+  operations_without_a_name_are_numbered();
+  dtypes_have_sizes();
   wrong_arguments_fail_at_once();
-  later_versions_of_a_tensor_are_read_by_their_size();
+  what_is_new_in_a_later_version_has_to_be_zero();
+  a_later_version_of_an_output_is_zero_where_nothing_is_known();
+  sizes_of_no_version_are_refused();
   process_sets_are_listed_and_refused();
   a_timeline_is_written_on_demand();
   what_is_held_over_a_shutdown_stays_readable();

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "net/address.h"
 #include "net/pmix.h"
+#include "net/retry_pauses.h"
 
 namespace hvd {
 
@@ -33,16 +34,25 @@ Status Meeting::arrange(Config& config, bool all_ranks, Deadline deadline) {
   }
   if (config.rank == 0) {
     HVD_TRY_ASSIGN(const Secret secret, Secret::from_base64(config.secret_key.text()));
-    serve(config.rendezvous, secret, config.tls);
+    serve(config.rendezvous, secret, config.tls, deadline);
   }
   return Status::ok();
 }
 
 // Ranks that were started by hand, by mpirun or by srun have nobody who serves the store: rank 0
 // does, if the address is one of its host's and nobody listens there.
-void Meeting::serve(const std::string& rendezvous, const Secret& secret, bool tls) {
+void Meeting::serve(const std::string& rendezvous, const Secret& secret, bool tls,
+                    Deadline deadline) {
   if (served_ != nullptr && served_at_ == rendezvous) return;
-  const auto endpoints = resolve(rendezvous);
+  // The name of this host may become known a moment later, as those of Kubernetes do. Half of the
+  // time is left to connect, and to say what is wrong with the name.
+  const Deadline half = Deadline::after(deadline.remaining() / 2);
+  auto endpoints = resolve(rendezvous, half);
+  RetryPauses pauses(half);
+  while (!endpoints.is_ok() && endpoints.status().code() == StatusCode::kNotFound &&
+         pauses.pause()) {
+    endpoints = resolve(rendezvous, half);
+  }
   if (!endpoints.is_ok()) return;  // connecting will say so
   for (const Endpoint& endpoint : *endpoints) {
     StoreServerOptions options;

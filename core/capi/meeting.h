@@ -26,7 +26,7 @@ class Meeting {
 
  private:
   Status meet_by_pmix(Config& config, Deadline deadline);
-  void serve(const std::string& rendezvous, const Secret& secret, bool tls);
+  void serve(const std::string& rendezvous, const Secret& secret, bool tls, Deadline deadline);
 
   std::unique_ptr<StoreServer> served_;  // if this rank serves the store
   std::string served_at_;                // HOROVOD_RENDEZVOUS of that time

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/config.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 
 namespace hvd {
@@ -13,7 +14,8 @@ constexpr size_t kMostAside = 4096;  // operations of some 600 bytes
 
 }  // namespace
 
-Process::Process(const Process* inherited) : inherited_(inherited) {
+Process::Process(const Process* inherited)
+    : inherited_(inherited), secret_(inherited == nullptr ? nullptr : inherited->secret_.load()) {
   aside_.reserve(kMostAside);  // so that putting one aside cannot fail
 }
 
@@ -46,13 +48,24 @@ void Process::put_aside(std::unique_ptr<hvd_operation> operation) {
   if (aside_.size() < kMostAside) aside_.push_back(std::move(operation));
 }
 
+void Process::take_secret() {
+  SecretText found = take_secret_from_environment();
+  if (found.empty()) return;
+  MutexLock lock(mutex_);
+  secrets_.push_back(std::make_unique<const SecretText>(std::move(found)));
+  secret_ = secrets_.back().get();
+}
+
 Status Process::start(JobOptions options) {
-  MutexLock changing(changing_);
+  if (!changing_.take()) return timeout_error("another thread starts or ends a job");
+  const Turn::Holder changing(changing_);
   if (const auto running = job(); running != nullptr) {
     if (running->ended().is_ok()) return Status::ok();
   }
   leave();
-  HVD_TRY_ASSIGN(options.config, Config::from_environment());
+  const SecretText* secret = secret_.load();
+  HVD_TRY_ASSIGN(options.config,
+                 Config::from_environment(secret == nullptr ? SecretText() : *secret));
   configure_log(options.config.log_level, options.config.log_hide_time);
   const bool all_ranks = options.ranks.empty();
   if ((all_ranks ? options.config.size : static_cast<int>(options.ranks.size())) > 1) {
@@ -61,6 +74,7 @@ Status Process::start(JobOptions options) {
   }
   options.round = rounds_[options.config.rendezvous]++;
   HVD_TRY_ASSIGN(std::unique_ptr<Job> made, Job::start(options));
+  if (Interrupt::raised_before()) return timeout_error("interrupted");
   set_log_rank(made->place().rank);
   std::shared_ptr<Job> owned = own(std::move(made));
   MutexLock lock(mutex_);
@@ -69,30 +83,34 @@ Status Process::start(JobOptions options) {
 }
 
 void Process::shutdown() {
-  MutexLock changing(changing_);
+  if (!changing_.take()) return;  // never: a shutdown cannot be interrupted
+  const Turn::Holder changing(changing_);
   leave();
 }
 
 std::shared_ptr<Job> Process::own(std::unique_ptr<Job> job) {
+  auto over = std::make_shared<bool>(false);
   {
     MutexLock lock(mutex_);
-    alive_ = true;
+    over_ = over;
   }
-  return {job.release(), [this](Job* last) {
+  return {job.release(), [this, over](Job* last) {
             delete last;
             // In a child it was a copy, and the lock may be held by a thread that is not there.
             if (mark_.in_child()) return;
             MutexLock lock(mutex_);
-            alive_ = false;
+            *over = true;
             ended_.notify_all();
           }};
 }
 
 void Process::leave() {
   std::shared_ptr<Job> job;
+  std::shared_ptr<bool> over;
   {
     MutexLock lock(mutex_);
     job = std::exchange(job_, nullptr);
+    over = over_;
   }
   if (job == nullptr) return;
   job->shutdown();
@@ -100,7 +118,7 @@ void Process::leave() {
   job.reset();
   // Threads that wait for operations are on their way out: these have all failed by now.
   MutexLock lock(mutex_);
-  while (alive_ && ended_.wait(mutex_, deadline)) {
+  while (!*over && ended_.wait(mutex_, deadline)) {
   }
   set_log_rank(-1);
 }

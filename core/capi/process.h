@@ -2,11 +2,13 @@
 // at work, and a destructor that waits for one of them would hang the exit.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/config.h"
 #include "base/fork_mark.h"
 #include "base/mutex.h"
 #include "base/status.h"
@@ -15,6 +17,41 @@
 #include "engine/job.h"
 
 namespace hvd {
+
+// A mutex whose wait can be interrupted: a job takes seconds to start.
+class HVD_CAPABILITY("mutex") Turn {
+ public:
+  // False if this thread was interrupted (base/interrupt.h).
+  bool take() HVD_TRY_ACQUIRE(true) {
+    MutexLock lock(mutex_);
+    while (taken_) {
+      if (!free_.wait(mutex_, Deadline::never())) return false;
+    }
+    return taken_ = true;
+  }
+  void give_back() HVD_RELEASE() {
+    MutexLock lock(mutex_);
+    taken_ = false;
+    free_.notify_all();  // one of them may just have been interrupted
+  }
+
+  // Gives back a turn that was taken.
+  class HVD_SCOPED_CAPABILITY Holder {
+   public:
+    explicit Holder(Turn& turn) HVD_REQUIRES(turn) : turn_(turn) {}
+    ~Holder() HVD_RELEASE() { turn_.give_back(); }
+    Holder(const Holder&) = delete;
+    Holder& operator=(const Holder&) = delete;
+
+   private:
+    Turn& turn_;
+  };
+
+ private:
+  Mutex mutex_;
+  CondVar free_;
+  bool taken_ HVD_GUARDED_BY(mutex_) = false;
+};
 
 class Process {
  public:
@@ -38,7 +75,10 @@ class Process {
   // An operation that nobody needs any more, for the next submission.
   void put_aside(std::unique_ptr<hvd_operation> operation) HVD_EXCLUDES(mutex_);
 
-  // Does nothing while a job is running. `options` need no config and no round.
+  // Takes the job's secret out of the environment, for this start and later ones.
+  void take_secret() HVD_EXCLUDES(mutex_);
+  // Does nothing while a job is running. `options` need no config and no round. There is no job if
+  // this thread was interrupted meanwhile.
   Status start(JobOptions options) HVD_EXCLUDES(changing_, mutex_);
   // Returns once nobody uses the job any more and nothing of it is left.
   void shutdown() HVD_EXCLUDES(changing_, mutex_);
@@ -52,16 +92,23 @@ class Process {
   // The parent's, so that what it holds counts as reachable.
   [[maybe_unused]] const Process* const inherited_;
 
-  Mutex changing_;  // held while a job starts or ends
+  Turn changing_;  // held while a job starts or ends
   Meeting meeting_ HVD_GUARDED_BY(changing_);
   // Attempts to start a job, by rendezvous: its ranks find each other under that number.
   std::map<std::string, int> rounds_ HVD_GUARDED_BY(changing_);
 
+  // The last secret that the environment had; null if it never had one. A forked child reads its
+  // parent's without a lock.
+  std::atomic<const SecretText*> secret_;
+
   Mutex mutex_;  // held for moments only
+  std::vector<std::unique_ptr<const SecretText>> secrets_ HVD_GUARDED_BY(mutex_);
   CondVar ended_;
   std::shared_ptr<Job> job_ HVD_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<hvd_operation>> aside_ HVD_GUARDED_BY(mutex_);
-  bool alive_ HVD_GUARDED_BY(mutex_) = false;  // a job exists, perhaps in the hands of its users
+  // Becomes true when the last job that was made is no more: its users may keep it for longer than
+  // shutdown() waits. Each job has its own, so that the end of one says nothing about the next.
+  std::shared_ptr<bool> over_ HVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace hvd

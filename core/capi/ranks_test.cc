@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -50,6 +53,14 @@ INSTANTIATE_TEST_SUITE_P(Mixed, Jobs,
                                                           Placement::kNoMemory)),
                          [](const auto& job) { return to_string(std::get<1>(job.param)); });
 
+TEST(Job, AcceptsSealedBytesOfItsOwnRanksAndOperationsOnly) {
+  for (const Placement placement : {Placement::kOneHost, Placement::kManyHosts}) {
+    const Store store;
+    auto ranks = store.start({"seals"}, 3, placement);
+    expect_all_end_well(ranks);
+  }
+}
+
 TEST(Job, StartsAndEndsHundredsOfTimesAndLeavesNothing) {
   const Store store;
   auto on_one_host = store.start({"restart", HVD_RESTARTS}, 2, Placement::kOneHost);
@@ -72,6 +83,19 @@ TEST(Job, IsNotInheritedByForkedChildren) {
   const Store store;
   auto ranks = store.start({"fork"}, 2, Placement::kOneHost);
   expect_all_end_well(ranks);
+}
+
+TEST(Job, TracesTheProcessSetsOfItsRank) {
+  const std::string path = testing::TempDir() + "hvd_ranks_test_timeline.json";
+  const Store store;
+  auto ranks = store.start({"trace"}, 3, Placement::kOneHost, {{"HOROVOD_TIMELINE", path}});
+  expect_all_end_well(ranks);
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(text.find("\"of all\""), std::string::npos);
+  EXPECT_NE(text.find("\"process set 1: of a set\""), std::string::npos);
+  EXPECT_EQ(text.find("elsewhere"), std::string::npos) << "rank 0 is not in that set";
+  std::filesystem::remove(path);
 }
 
 // A rank that goes on after another was lost: "lost <code> <time> <text>" and "again <size>".

@@ -20,6 +20,7 @@ class Scratch {
   Bytes get(size_t bytes) {
     if (bytes > capacity_) {
       memory_.reset();  // first, so that the old and the new area are never held together
+      capacity_ = 0;    // in case there is no memory
       const size_t rounded = round_up(bytes, kAlignment);
       memory_.reset(new (std::align_val_t{kAlignment}) std::byte[rounded]);
       capacity_ = rounded;

@@ -1,7 +1,9 @@
 #include "collectives/select.h"
 
 #include <cmath>
+#include <string>
 
+#include "base/config.h"
 #include "collectives/calibrate.h"
 #include "testing/assertions.h"
 #include "transport/testing/run_ranks.h"
@@ -94,7 +96,11 @@ TEST(Select, AnExplicitChoiceIsObeyedOrRefusedWithAReason) {
 
 TEST(Select, NamesAreReadBackAndUnknownOnesAnsweredWithTheKnown) {
   for (const auto algorithm : kAll) {
-    EXPECT_EQ(*parse_allreduce_algorithm(to_string(algorithm)), algorithm);
+    const std::string name(to_string(algorithm));
+    EXPECT_EQ(*parse_allreduce_algorithm(name), algorithm);
+    EXPECT_OK(Config::from([&](const char* variable) {
+      return variable == std::string_view("HOROVOD_ALLREDUCE_ALGORITHM") ? name.c_str() : nullptr;
+    }));
   }
   const auto wrong = parse_allreduce_algorithm("tree");
   EXPECT_CODE(StatusCode::kInvalidArgument, wrong);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace hvd {
@@ -24,7 +25,13 @@ Status check_splits(TensorTask& task, size_t ranks) {
                                            "splits",
                                            rows, ranks));
     }
-    task.splits.assign(ranks, static_cast<int32_t>(rows / static_cast<int64_t>(ranks)));
+    const int64_t each = rows / static_cast<int64_t>(ranks);
+    if (each > std::numeric_limits<int32_t>::max()) {
+      return complain(request, fmt::format("{} rows are {} for each rank, and at most {} can be "
+                                           "sent; reshape it to fewer, longer rows",
+                                           rows, each, std::numeric_limits<int32_t>::max()));
+    }
+    task.splits.assign(ranks, static_cast<int32_t>(each));
     return Status::ok();
   }
   if (task.splits.size() != ranks) {
@@ -49,8 +56,8 @@ Status check_reduction(const Request& request) {
   }
   if (request.type != RequestType::kReducescatter) return Status::ok();
   if (request.op != ReduceOp::kSum && request.op != ReduceOp::kAverage) {
-    return aborted(fmt::format("reducescatter \"{}\": op {} is not supported; use Sum or Average",
-                               request.name, to_string(request.op)));
+    return complain(
+        request, fmt::format("op {} is not supported; use Sum or Average", to_string(request.op)));
   }
   if (request.dtype == DType::kBool) return complain(request, "bool is not supported");
   if (request.shape.empty()) {

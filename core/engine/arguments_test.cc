@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "testing/assertions.h"
 
 namespace hvd {
@@ -39,6 +41,18 @@ TEST(Arguments, RefusesSplitsThatCannotBe) {
   EXPECT_OK(check_arguments(fewer, kRanks));
 }
 
+TEST(Arguments, RefusesEqualSplitsThatAreTooManyRows) {
+  const int64_t most = std::numeric_limits<int32_t>::max();
+  TensorTask largest = task(RequestType::kAlltoall, {3 * most, 0});
+  ASSERT_OK(check_arguments(largest, kRanks));
+  EXPECT_EQ(largest.splits.front(), most);
+  // Cut to 32 bits that would be 0 and 1 rows.
+  for (const int64_t each : {int64_t{1} << 32, (int64_t{1} << 32) + 1}) {
+    TensorTask made = task(RequestType::kAlltoall, {3 * each, 0});
+    EXPECT_CODE(StatusCode::kInvalidArgument, check_arguments(made, kRanks));
+  }
+}
+
 TEST(Arguments, WantsARootWithinTheSet) {
   TensorTask made = task(RequestType::kBroadcast, {1});
   made.request.root = 1;
@@ -50,7 +64,7 @@ TEST(Arguments, WantsARootWithinTheSet) {
 TEST(Arguments, ReducescatterTakesSumAndAverageOfRows) {
   TensorTask made = task(RequestType::kReducescatter, {4});
   made.request.op = ReduceOp::kMax;
-  EXPECT_CODE(StatusCode::kAborted, check_arguments(made, kRanks));
+  EXPECT_CODE(StatusCode::kInvalidArgument, check_arguments(made, kRanks));
   made.request.op = ReduceOp::kAverage;
   EXPECT_OK(check_arguments(made, kRanks));
   made.request.shape = {};

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -51,7 +53,44 @@ void pin_to(int core) {
           core, io_error("pthread_setaffinity_np", error).message());
 }
 
+// Counts this thread among `count` while it exists.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>& count) : count_(count) { count_.fetch_add(1); }
+  ~Counted() { count_.fetch_sub(1); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
+
 }  // namespace
+
+// One wait of one thread.
+class Engine::Call {
+ public:
+  Call(Engine& engine, const Operation& operation) : engine_(engine), operation_(operation) {
+    MutexLock lock(engine_.calls_mutex_);
+    next_ = std::exchange(engine_.calls_, this);
+  }
+  ~Call() {
+    MutexLock lock(engine_.calls_mutex_);
+    Call** link = &engine_.calls_;
+    while (*link != this) link = &(*link)->next_;
+    *link = next_;
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  const Operation& operation() const { return operation_; }
+  const Call* next() const { return next_; }
+
+ private:
+  Engine& engine_;
+  const Operation& operation_;
+  Call* next_ = nullptr;
+};
 
 Result<std::unique_ptr<Engine>> Engine::start(const EngineOptions& options,
                                               std::shared_ptr<Transport> net,
@@ -74,30 +113,38 @@ Engine::Engine(const EngineOptions& options, std::shared_ptr<Transport> net,
     : options_(options),
       net_(std::move(net)),
       port_(std::move(port)),
-      helper_policy_(WaitPolicy::for_ranks_on_host(options.ranks_on_host)) {}
+      helper_policy_(WaitPolicy::for_ranks_on_host(options.ranks_on_host)),
+      no_memory_(
+          unavailable("no memory is left, and the engine has ended; use smaller tensors or free "
+                      "memory, then shut down and initialize again")),
+      stopped_(aborted("the engine was stopped")),
+      not_done_(timeout_error("the operation is not done yet")),
+      in_flight_(numbers_for(options.worker.cache_capacity)) {}
 
 Engine::~Engine() {
-  if (!keeper_.joinable()) {
-    end(aborted("the engine was stopped"));
-    return;
-  }
   stop_ = true;
   {
     // The keeper may be at work on what ends here.
     MutexLock lock(running_);
-    end(aborted("the engine was stopped"));
-    port_->bell().listen(Bell::Listener::kKeeper);
+    end(stopped_);
+    if (keeper_.joinable()) port_->bell().listen(Bell::Listener::kKeeper);
   }
+  if (!keeper_.joinable()) return;
   port_->bell().ring(Urgency::kUrgent);
   keeper_.join();
 }
 
 // Submission -------------------------------------------------------------------------------------
 
-Status Engine::submit(Operation& operation, Follow follow) {
-  if (has_ended_) return ended();
-  for (TensorTask& task : operation.tasks) HVD_TRY(check_arguments(task, job_ranks()));
-  HVD_TRY(in_flight_.add(operation));
+Status Engine::submit(Operation& operation, Follow follow) noexcept {
+  if (must_end_ || has_ended_) return ended();
+  try {
+    for (TensorTask& task : operation.tasks) HVD_TRY(check_arguments(task, job_ranks()));
+    HVD_TRY(in_flight_.add(operation));
+  } catch (...) {
+    // The other ranks wait for this operation, and this one may have forgotten it.
+    return end_by_exception();
+  }
   if (port_ == nullptr) {
     run_alone();
   } else if (follow == Follow::kNothing) {
@@ -106,36 +153,30 @@ Status Engine::submit(Operation& operation, Follow follow) {
   return Status::ok();
 }
 
-void Engine::run_alone() {
-  // Submitted by a callback of another operation: whoever runs that one goes on with this.
+void Engine::run_alone() noexcept {
+  // Submitted by a callback of another operation: the thread that runs that one goes on with this.
   if (alone_ == std::this_thread::get_id()) return;
   MutexLock lock(running_);
   alone_ = std::this_thread::get_id();
   do {
     advance();
-  } while (!has_ended_ && in_flight_.has_queued());
+  } while (!has_ended_ && (must_end_ || in_flight_.has_queued()));
   alone_ = std::thread::id();
 }
 
-Status Engine::wait(const Operation& operation, Deadline deadline) {
+Status Engine::wait(const Operation& operation, Deadline deadline) noexcept {
   if (operation.is_done()) return Status::ok();
-  {
-    MutexLock lock(calls_mutex_);
-    calls_.push_back(&operation);
-  }
+  const Call call(*this, operation);
   const bool done = help_until([&] { return operation.is_done(); }, deadline);
-  {
-    MutexLock lock(calls_mutex_);
-    calls_.erase(std::find(calls_.begin(), calls_.end(), &operation));
-  }
-  if (done) return Status::ok();
-  return timeout_error("the operation is not done yet");
+  return done ? Status::ok() : not_done_;
 }
 
 std::string Engine::inside_call() const {
   MutexLock lock(calls_mutex_);
-  if (calls_.empty()) return {};
-  const Operation& operation = *calls_.front();
+  if (calls_ == nullptr) return {};
+  const Call* first = calls_;
+  while (first->next() != nullptr) first = first->next();
+  const Operation& operation = first->operation();
   if (operation.joins()) return "join";
   const Request& request = operation.tasks.front().request;
   return fmt::format("wait for {} \"{}\"", to_string(request.type), request.name);
@@ -143,10 +184,23 @@ std::string Engine::inside_call() const {
 
 // Running ----------------------------------------------------------------------------------------
 
-bool Engine::advance() {
+bool Engine::advance() noexcept {
+  try {
+    return advance_or_throw();
+  } catch (...) {
+    end(end_by_exception());
+    return true;
+  }
+}
+
+bool Engine::advance_or_throw() {
   if (has_ended_) {
-    if (!parted_ && port_ != nullptr) parted_ = worker_->part();
+    if (!parted_ && port_ != nullptr) part();
     return false;
+  }
+  if (must_end_) {
+    end(ended());
+    return true;
   }
   if (wants_shutdown_.exchange(false)) {
     MutexLock lock(ended_mutex_);
@@ -155,31 +209,78 @@ bool Engine::advance() {
   const Result<bool> progress = worker_->step();
   wake_waiters();
   if (progress.is_ok()) return *progress;
+  const StatusCode code = progress.status().code();
+  // These two come from the transport or from a plan, and so to all ranks. Others would go on
+  // waiting for this rank.
+  if (code != StatusCode::kPeerLost && code != StatusCode::kAborted) abort(progress.status());
   end(progress.status());
   return true;
 }
 
-void Engine::end(const Status& reason) {
-  {
-    MutexLock lock(ended_mutex_);
-    if (ended_.is_ok()) ended_ = reason;
-    has_ended_ = true;
+void Engine::part() noexcept {
+  try {
+    parted_ = worker_->part();
+  } catch (...) {
+    parted_ = true;  // without memory for a goodbye there is none
   }
-  const Status why = ended();
-  for (const auto& operation : in_flight_.close(why)) {
-    operation->note(why);
-    operation->finish();
-  }
+}
+
+void Engine::end(const Status& reason) noexcept {
+  const Status why = note_end(reason);
+  has_ended_ = true;
+  in_flight_.close(why, [&why](Operation& operation) {
+    operation.note(why);
+    operation.finish();
+  });
   wake_waiters();
 }
 
-Status Engine::ended() const {
+Status Engine::end_by_exception() noexcept {
+  Status why = note_end(status_of_exception());
+  // The others first: they may be in the middle of a collective with this rank.
+  abort(why);
+  must_end_ = true;
+  if (port_ != nullptr) port_->bell().ring(Urgency::kUrgent);
+  return why;
+}
+
+Status Engine::status_of_exception() const noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return no_memory_;
+  } catch (const std::exception& error) {
+    try {
+      return unavailable(fmt::format("the engine has ended: {}", error.what()));
+    } catch (...) {
+      return no_memory_;
+    }
+  } catch (...) {
+    return no_memory_;  // nothing in here throws anything else
+  }
+}
+
+void Engine::abort(const Status& reason) noexcept {
+  try {
+    net_->abort(reason);
+  } catch (...) {
+    HVD_LOG(kError, "no memory to tell the other ranks: {}", reason.message());
+  }
+}
+
+Status Engine::note_end(const Status& reason) noexcept {
+  MutexLock lock(ended_mutex_);
+  if (ended_.is_ok()) ended_ = reason;
+  return ended_;
+}
+
+Status Engine::ended() const noexcept {
   MutexLock lock(ended_mutex_);
   return ended_;
 }
 
 // Whoever has seen that an operation is not done while waiters_ counts it will be woken.
-void Engine::wake_waiters() {
+void Engine::wake_waiters() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (waiters_.load(std::memory_order_relaxed) == 0) return;
   MutexLock lock(waiting_);
@@ -187,44 +288,52 @@ void Engine::wake_waiters() {
 }
 
 template <typename Done>
-bool Engine::help_until(Done done, Deadline deadline) {
+bool Engine::help_until(Done done, Deadline deadline) noexcept {
   if (done()) return true;
-  if (port_ == nullptr) return done();
-  helpers_.fetch_add(1);
-  while (!done() && !deadline.expired()) {
-    if (!running_.try_lock()) {
-      wait_for_runner(done, deadline);
-      continue;
-    }
-    const uint64_t helped = helped_.load(std::memory_order_relaxed) + 1;
-    helped_.store(helped, std::memory_order_relaxed);
-    run_until(done, deadline);
-    if (!watched_) {
-      hand_back();
-      if (helped % kHelpsPerWake == 0) port_->bell().ring(Urgency::kUrgent);
-    }
-    running_.unlock();
-    wake_waiters();  // one of them runs it next
+  if (port_ == nullptr) {
+    run_alone();  // another thread may have submitted the operation and not come to run it yet
+    return done();
   }
-  helpers_.fetch_sub(1);
+  {
+    const Counted helper(helpers_);
+    while (!done() && !deadline.expired()) {
+      if (!running_.try_lock()) {
+        wait_for_runner(done, deadline);
+        continue;
+      }
+      {
+        const AdoptedLock lock(running_);
+        const uint64_t helped = helped_.load(std::memory_order_relaxed) + 1;
+        helped_.store(helped, std::memory_order_relaxed);
+        run_until(done, deadline);
+        if (!watched_) {
+          hand_back();
+          if (helped % kHelpsPerWake == 0) port_->bell().ring(Urgency::kUrgent);
+        }
+      }
+      wake_waiters();  // one of them runs it next
+    }
+  }
   keep_if_nobody_does();
   return done();
 }
 
 // The keeper may have gone to sleep just before we left, because we were there: with nobody
 // listening, or as one that has nothing to do.
-void Engine::keep_if_nobody_does() {
+void Engine::keep_if_nobody_does() noexcept {
   const Bell::Listener listener = port_->bell().listener();
   const bool is_idle = listener == Bell::Listener::kIdleKeeper && in_flight_.count() > 0;
   if (watched_ || (listener != Bell::Listener::kNobody && !is_idle)) return;
   if (!running_.try_lock()) return;
-  hand_back();
-  running_.unlock();
+  {
+    const AdoptedLock lock(running_);
+    hand_back();
+  }
   wake_waiters();
 }
 
 template <typename Done>
-void Engine::run_until(Done done, Deadline deadline) {
+void Engine::run_until(Done done, Deadline deadline) noexcept {
   port_->bell().stop_listening();
   Backoff backoff(helper_policy_);
   for (int polls = 1; !done(); ++polls) {
@@ -241,7 +350,7 @@ void Engine::run_until(Done done, Deadline deadline) {
 }
 
 // Until the bell rings, or it is time to look whether everybody is alive.
-void Engine::sleep(Bell::Listener listener, Deadline deadline) {
+void Engine::sleep(Bell::Listener listener, Deadline deadline) noexcept {
   Bell& bell = port_->bell();
   bell.listen(listener);
   port_->arm();
@@ -256,18 +365,22 @@ void Engine::sleep(Bell::Listener listener, Deadline deadline) {
   look_around();
 }
 
-void Engine::look_around() {
+void Engine::look_around() noexcept {
   if (has_ended_) return;
-  Status status = port_->check();
-  if (const auto now = std::chrono::steady_clock::now(); status.is_ok() && now >= next_tick_) {
-    next_tick_ = now + kLookForDeath;
-    status = worker_->tick(inside_call());
+  try {
+    Status status = port_->check();
+    if (const auto now = std::chrono::steady_clock::now(); status.is_ok() && now >= next_tick_) {
+      next_tick_ = now + kLookForDeath;
+      status = worker_->tick(inside_call());
+    }
+    if (!status.is_ok()) end(status);
+  } catch (...) {
+    end(end_by_exception());
   }
-  if (!status.is_ok()) end(status);
 }
 
 // The keeper, which may be asleep, listens from now on.
-void Engine::hand_back() {
+void Engine::hand_back() noexcept {
   Bell& bell = port_->bell();
   do {
     bell.listen(is_busy() ? Bell::Listener::kKeeper : Bell::Listener::kIdleKeeper);
@@ -278,7 +391,7 @@ void Engine::hand_back() {
 }
 
 template <typename Done>
-void Engine::wait_for_runner(Done done, Deadline deadline) {
+void Engine::wait_for_runner(Done done, Deadline deadline) noexcept {
   port_->bell().ring(Urgency::kUrgent);  // it may be asleep, and not know what we have submitted
   Backoff backoff(helper_policy_);
   while (!backoff.pause()) {
@@ -289,7 +402,7 @@ void Engine::wait_for_runner(Done done, Deadline deadline) {
     }
   }
   MutexLock lock(waiting_);
-  waiters_.fetch_add(1);
+  const Counted waiter(waiters_);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!done()) {
     if (running_.try_lock()) {
@@ -298,13 +411,12 @@ void Engine::wait_for_runner(Done done, Deadline deadline) {
       (void)changed_.wait(waiting_, earlier(deadline, Deadline::after(kLookForDeath)));
     }
   }
-  waiters_.fetch_sub(1);
 }
 
 // The keeper -------------------------------------------------------------------------------------
 
 // Returns when there may be something to do that nobody else does.
-void Engine::watch() {
+void Engine::watch() noexcept {
   const auto others_came = [this] {
     const uint64_t before = std::exchange(helped_before_, helped_.load());
     return before != helped_before_;
@@ -327,7 +439,7 @@ void Engine::watch() {
   }
 }
 
-void Engine::keep() {
+void Engine::keep() noexcept {
   pin_to(options_.core);
   (void)::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // a doze is no longer than it says
   Bell& bell = port_->bell();
@@ -340,38 +452,50 @@ void Engine::keep() {
       bell.sleep_since(ticket, Bell::Listener::kKeeper, kLongIdle);
       continue;
     }
-    if (!running_.try_lock()) {  // somebody is about to leave
+    if (!running_.try_lock()) {  // a helper is about to leave
       std::this_thread::sleep_for(kShortestDoze);
       continue;
     }
-    bell.stop_listening();
-    look_around();
-    Backoff backoff(kKeeperPolicy);
-    while (helpers_ == 0 && !stop_) {
-      if (advance()) {
-        backoff.restart();
-      } else if (in_flight_.count() == 0 || backoff.pause()) {
-        break;
-      }
+    Pause pause;
+    {
+      const AdoptedLock lock(running_);
+      pause = work_until_idle();
     }
-    const bool busy = is_busy();
-    const auto listener = busy ? Bell::Listener::kKeeper : Bell::Listener::kIdleKeeper;
-    bell.listen(listener);
-    port_->arm();
-    const bool more = advance() || in_flight_.has_queued();
-    const auto timer = std::chrono::duration_cast<std::chrono::microseconds>(worker_->next_timer() -
-                                                                             Worker::Clock::now());
-    const uint32_t asleep = bell.ticket();
-    running_.unlock();
     if (helpers_ > 0) wake_waiters();
-    const auto at_most = std::min(timer, busy ? kLookForDeath : kLongIdle);
-    if (!more && !stop_ && at_most.count() > 0) bell.sleep_since(asleep, listener, at_most);
+    if (!stop_ && pause.at_most.count() > 0) {
+      bell.sleep_since(pause.ticket, pause.listener, pause.at_most);
+    }
   }
+}
+
+Engine::Pause Engine::work_until_idle() noexcept {
+  Bell& bell = port_->bell();
+  bell.stop_listening();
+  look_around();
+  Backoff backoff(kKeeperPolicy);
+  while (helpers_ == 0 && !stop_) {
+    if (advance()) {
+      backoff.restart();
+    } else if (in_flight_.count() == 0 || backoff.pause()) {
+      break;
+    }
+  }
+  const bool busy = is_busy();
+  const auto listener = busy ? Bell::Listener::kKeeper : Bell::Listener::kIdleKeeper;
+  bell.listen(listener);
+  // Before the last look for news: a ring after that look has to end the sleep.
+  const uint32_t ticket = bell.ticket();
+  port_->arm();
+  const bool more = advance() || in_flight_.has_queued();
+  const auto timer = std::chrono::duration_cast<std::chrono::microseconds>(worker_->next_timer() -
+                                                                           Worker::Clock::now());
+  const auto at_most = std::min(timer, busy ? kLookForDeath : kLongIdle);
+  return {ticket, listener, more ? std::chrono::microseconds(0) : at_most};
 }
 
 // The end ----------------------------------------------------------------------------------------
 
-void Engine::shutdown(const Status& reason, Deadline deadline) {
+void Engine::shutdown(const Status& reason, Deadline deadline) noexcept {
   if (port_ != nullptr) {
     {
       MutexLock lock(ended_mutex_);
@@ -379,7 +503,11 @@ void Engine::shutdown(const Status& reason, Deadline deadline) {
     }
     wants_shutdown_ = true;
     (void)help_until([this] { return has_ended_ && parted_; }, deadline);
+    // A runner may be in a collective that does not end: it would write to the memory of operations
+    // that end below.
+    if (!has_ended_) abort(reason);
   }
+  MutexLock lock(running_);
   end(reason);
 }
 

@@ -8,7 +8,12 @@
 // gathers.
 //
 // A failure (a lost rank, a shutdown) ends the engine: everything in flight fails with the reason,
-// and so does everything submitted later.
+// and so does everything submitted later. So does an exception, whatever thread it is thrown on:
+// mostly it is the want of memory in the middle of a collective. This rank then reports
+// kUnavailable, the others that this rank was lost.
+//
+// Operations are finished by the thread that runs the engine, or while nobody runs it: a runner may
+// be writing to their memory.
 #pragma once
 
 #include <atomic>
@@ -25,6 +30,7 @@
 #include "engine/in_flight.h"
 #include "engine/operation.h"
 #include "engine/worker.h"
+#include "net/seal.h"
 #include "transport/control/port.h"
 #include "transport/transport.h"
 #include "transport/waiting.h"
@@ -34,8 +40,9 @@ namespace hvd {
 struct EngineOptions {
   WorkerOptions worker;
   std::string thread_name = "hvd-engine";
-  int core = -1;          // to pin the keeper to; -1: none
-  int ranks_on_host = 1;  // of the whole job: how patiently to spin
+  int core = -1;                         // to pin the keeper to; -1: none
+  int ranks_on_host = 1;                 // of the whole job: how patiently to spin
+  std::shared_ptr<const Sealer> sealer;  // of this process set; null: there is none
 };
 
 // Whether the caller of submit() waits for the operation right away. Then nobody is woken: the
@@ -53,22 +60,26 @@ class Engine {
   int rank() const { return net_->rank(); }
   int size() const { return net_->size(); }
   const std::vector<int>& job_ranks() const { return options_.worker.executor.job_ranks; }
+  const Sealer* sealer() const { return options_.sealer.get(); }
 
   // Safe from any thread and from callbacks of operations, and never waits. Fails at once for what
   // is wrong by itself.
-  Status submit(Operation& operation, Follow follow = Follow::kNothing);
+  Status submit(Operation& operation, Follow follow = Follow::kNothing) noexcept;
 
   // Runs the engine until the operation is done, or until the deadline, after which it goes on.
-  // Returns kTimeout then, and ok otherwise: how the operation fared is in its status().
-  Status wait(const Operation& operation, Deadline deadline = Deadline::never());
+  // Returns kTimeout then, and ok otherwise: how the operation fared is in its status(). While this
+  // thread is inside a collective it does not look at the deadline.
+  Status wait(const Operation& operation, Deadline deadline = Deadline::never()) noexcept;
 
   // Ends the engine on all ranks; everything in flight fails with `reason`. Returns once it has
-  // ended here and the neighbours know, or at the deadline.
-  void shutdown(const Status& reason, Deadline deadline);
-  // Ends the engine here: everything in flight fails with `reason`.
-  void end(const Status& reason);
-  // Ok, or why it ended.
-  Status ended() const HVD_EXCLUDES(ended_mutex_);
+  // ended here and the neighbours know, or a moment after the deadline: then the transport is
+  // aborted, so that a collective that still runs comes back. Not from callbacks of operations.
+  void shutdown(const Status& reason, Deadline deadline) noexcept;
+  // For a catch block, on any thread: the exception ends the engine. Returns what this rank is
+  // told.
+  Status end_by_exception() noexcept HVD_EXCLUDES(ended_mutex_);
+  // Ok, or why it ended or is about to.
+  Status ended() const noexcept HVD_EXCLUDES(ended_mutex_);
 
  private:
   Engine(const EngineOptions& options, std::shared_ptr<Transport> net,
@@ -76,28 +87,45 @@ class Engine {
 
   // Runs the engine until `done`, by taking it over whenever nobody else runs it.
   template <typename Done>
-  bool help_until(Done done, Deadline deadline);
+  bool help_until(Done done, Deadline deadline) noexcept;
   template <typename Done>
-  void run_until(Done done, Deadline deadline) HVD_REQUIRES(running_);
-  void hand_back() HVD_REQUIRES(running_);
-  void keep_if_nobody_does();
+  void run_until(Done done, Deadline deadline) noexcept HVD_REQUIRES(running_);
+  void hand_back() noexcept HVD_REQUIRES(running_);
+  void keep_if_nobody_does() noexcept;
   template <typename Done>
-  void wait_for_runner(Done done, Deadline deadline);
-  void wake_waiters();
+  void wait_for_runner(Done done, Deadline deadline) noexcept;
+  void wake_waiters() noexcept;
 
-  void run_alone() HVD_EXCLUDES(running_);
-  bool advance() HVD_REQUIRES(running_);
-  void sleep(Bell::Listener listener, Deadline deadline) HVD_REQUIRES(running_);
+  void run_alone() noexcept HVD_EXCLUDES(running_);
+  // Does what can be done now; whether there was anything.
+  bool advance() noexcept HVD_REQUIRES(running_);
+  bool advance_or_throw() HVD_REQUIRES(running_);
+  void sleep(Bell::Listener listener, Deadline deadline) noexcept HVD_REQUIRES(running_);
   // What has to be done every few milliseconds of waiting.
-  void look_around() HVD_REQUIRES(running_);
+  void look_around() noexcept HVD_REQUIRES(running_);
+  // Everything in flight fails with `reason`, or with an earlier one.
+  void end(const Status& reason) noexcept HVD_REQUIRES(running_);
+  void part() noexcept HVD_REQUIRES(running_);
+  Status status_of_exception() const noexcept;
+  // Lets the other ranks know.
+  void abort(const Status& reason) noexcept;
+  // Keeps the first reason.
+  Status note_end(const Status& reason) noexcept HVD_EXCLUDES(ended_mutex_);
   bool is_busy() const HVD_REQUIRES(running_) {
     return in_flight_.count() > 0 || worker_->is_watching() || (has_ended_ && !parted_);
   }
   std::string inside_call() const HVD_EXCLUDES(calls_mutex_);
 
   // The thread of its own.
-  void keep();
-  void watch();
+  void keep() noexcept;
+  void watch() noexcept;
+  struct Pause {
+    uint32_t ticket = 0;
+    Bell::Listener listener = Bell::Listener::kNobody;
+    std::chrono::microseconds at_most{0};
+  };
+  // Returns how the keeper may sleep until there is more to do.
+  Pause work_until_idle() noexcept HVD_REQUIRES(running_);
 
   // Constant after start.
   const EngineOptions options_;
@@ -105,6 +133,10 @@ class Engine {
   const std::shared_ptr<ControlPort> port_;
   const WaitPolicy helper_policy_;
   const ForkMark mark_;
+  // Made at the start, since there may be no memory for them later.
+  const Status no_memory_;
+  const Status stopped_;
+  const Status not_done_;
 
   InFlight in_flight_;
 
@@ -116,15 +148,18 @@ class Engine {
   std::atomic<std::thread::id> alone_{};  // the thread in run_alone()
 
   std::atomic<bool> wants_shutdown_{false};
+  std::atomic<bool> must_end_{false};  // ended_ says why; the thread that runs the engine ends it
   std::atomic<bool> has_ended_{false};
   std::atomic<bool> parted_{false};  // and the neighbours know
   mutable Mutex ended_mutex_;
   Status shutdown_ HVD_GUARDED_BY(ended_mutex_);  // what wants_shutdown_ is about
   Status ended_ HVD_GUARDED_BY(ended_mutex_);
 
-  // The operations that threads wait for at the moment.
+  // The operations that threads wait for at the moment: a list through these threads' stacks, which
+  // costs no memory.
+  class Call;
   mutable Mutex calls_mutex_;
-  std::vector<const Operation*> calls_ HVD_GUARDED_BY(calls_mutex_);
+  Call* calls_ HVD_GUARDED_BY(calls_mutex_) = nullptr;
 
   std::atomic<int> helpers_{0};       // threads that wait, one of which may run the engine
   std::atomic<uint64_t> helped_{0};   // how often one of them did; written by who runs the engine

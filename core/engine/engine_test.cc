@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <latch>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -12,6 +13,7 @@
 
 #include "engine/testing/member.h"
 #include "testing/assertions.h"
+#include "transport/inproc/inproc.h"
 #include "transport/testing/run_ranks.h"
 
 namespace hvd {
@@ -98,7 +100,169 @@ TEST(InFlight, TellsGroupsApart) {
   EXPECT_EQ(operations[1]->group, 0u);
   EXPECT_NE(operations[2]->group, 0u);
   EXPECT_NE(operations[0]->group, operations[2]->group);
-  EXPECT_EQ(in_flight.close(aborted("the end")).size(), 3u);
+  int closed = 0;
+  in_flight.close(aborted("the end"), [&closed](Operation&) { ++closed; });
+  EXPECT_EQ(closed, 3);
+}
+
+// Operations without a name ---------------------------------------------------------------------
+
+Operation::Share unnamed(const std::string& label, size_t tensors = 1) {
+  std::vector<TensorTask> tasks(tensors);
+  for (TensorTask& task : tasks) task.request.name = label;
+  Operation::Share operation = Operation::make(std::move(tasks));
+  operation->is_unnamed = true;
+  return operation;
+}
+
+std::vector<std::string> names_of(const std::vector<Operation*>& operations) {
+  std::vector<std::string> names;
+  for (const Operation* operation : operations) {
+    for (const TensorTask& task : operation->tasks) names.push_back(task.request.name);
+  }
+  return names;
+}
+
+// Adds operations, and shows which of them the engine gets.
+class Submissions {
+ public:
+  explicit Submissions(uint32_t numbers) : in_flight_(numbers) {}
+  ~Submissions() {
+    in_flight_.close(aborted("the end"), [](Operation&) {});
+  }
+
+  InFlight& in_flight() { return in_flight_; }
+  Operation& add(Operation::Share operation) {
+    EXPECT_OK(in_flight_.add(*operation));
+    return *all_.emplace_back(std::move(operation));
+  }
+  void complete(Operation& operation) {
+    std::vector<TensorTask*> tasks;
+    for (TensorTask& task : operation.tasks) tasks.push_back(&task);
+    in_flight_.remove(tasks, finished_);
+    in_flight_.enqueue_held();
+  }
+  std::vector<std::string> queued() {
+    std::vector<Operation*> queued;
+    in_flight_.take_queued(queued);
+    return names_of(queued);
+  }
+
+ private:
+  std::vector<Operation::Share> all_;
+  std::vector<Operation::Share> finished_;
+  InFlight in_flight_;
+};
+
+using Names = std::vector<std::string>;
+
+TEST(InFlight, NumbersOperationsWithoutANameByLabel) {
+  Submissions submissions(3);
+  submissions.add(unnamed("allreduce.noname"));
+  submissions.add(unnamed("allgather.noname"));
+  submissions.add(unnamed("allreduce.noname"));
+  submissions.add(unnamed("grouped_allreduce.noname", 2));
+  EXPECT_EQ(submissions.queued(),
+            (Names{"allreduce.noname.0", "allgather.noname.0", "allreduce.noname.1",
+                   "grouped_allreduce.noname.0_1of2", "grouped_allreduce.noname.0_2of2"}));
+}
+
+// Ranks complete operations at different times. Their numbers must not differ for that.
+TEST(InFlight, NumbersDoNotDependOnWhatIsDone) {
+  Submissions early(2);
+  Submissions late(2);
+  for (int i = 0; i < 5; ++i) early.complete(early.add(unnamed("x.noname")));
+  Operation& first = late.add(unnamed("x.noname"));
+  Operation& second = late.add(unnamed("x.noname"));
+  Operation& third = late.add(unnamed("x.noname"));
+  Operation& fourth = late.add(unnamed("x.noname"));
+  late.add(unnamed("x.noname"));
+  EXPECT_EQ(late.queued(), (Names{"x.noname.0", "x.noname.1"}));
+  EXPECT_EQ(late.in_flight().count(), 5u);
+  late.complete(second);
+  EXPECT_FALSE(late.in_flight().has_queued()) << "the third has the name of the first";
+  late.complete(first);
+  EXPECT_EQ(late.queued(), (Names{"x.noname.0", "x.noname.1"}));
+  late.complete(fourth);
+  late.complete(third);
+  EXPECT_EQ(late.queued(), Names{"x.noname.0"});
+  EXPECT_EQ(early.queued(),
+            (Names{"x.noname.0", "x.noname.1", "x.noname.0", "x.noname.1", "x.noname.0"}));
+}
+
+TEST(InFlight, ANumberWaitsForAUserWhoTookItsName) {
+  Submissions submissions(2);
+  std::vector<TensorTask> tasks(1);
+  tasks[0].request.name = "x.noname.0";
+  Operation& named = submissions.add(Operation::make(std::move(tasks)));
+  submissions.add(unnamed("x.noname"));
+  EXPECT_EQ(submissions.queued(), Names{"x.noname.0"});
+  submissions.complete(named);
+  EXPECT_EQ(submissions.queued(), Names{"x.noname.0"});
+}
+
+TEST(InFlight, NumbersBeginAgainAfterAJoin) {
+  Submissions submissions(8);
+  submissions.complete(submissions.add(unnamed("x.noname")));
+  submissions.add(Operation::make({}));
+  std::vector<Operation::Share> joins;
+  submissions.in_flight().remove_joins(joins);
+  submissions.add(unnamed("x.noname"));
+  EXPECT_EQ(submissions.queued(), (Names{"x.noname.0", "x.noname.0"}));
+}
+
+TEST(InFlight, ReturnsWhatWaitsForANumberWhenItIsClosed) {
+  InFlight in_flight(1);
+  std::vector<Operation::Share> operations;
+  for (int i = 0; i < 3; ++i) {
+    operations.push_back(unnamed("x.noname"));
+    ASSERT_OK(in_flight.add(*operations.back()));
+  }
+  int closed = 0;
+  in_flight.close(aborted("the end"), [&closed](Operation&) { ++closed; });
+  EXPECT_EQ(closed, 3);
+  EXPECT_EQ(in_flight.count(), 0u);
+}
+
+TEST(InFlight, LeavesHalfOfASmallCacheToNames) {
+  EXPECT_EQ(numbers_for(Config::kDefaultCacheCapacity), kMostNumbers);
+  EXPECT_EQ(numbers_for(0), kMostNumbers);
+  EXPECT_EQ(numbers_for(1000), 500u);
+  EXPECT_EQ(numbers_for(1), 60u);
+}
+
+// Far more than there are numbers; rank by rank between other operations, which have names and come
+// in any order.
+TEST_P(EngineTest, MatchesOperationsWithoutANameByTheirOrder) {
+  constexpr int kOperations = 2 * kMostNumbers + 100;
+  run([](Member& member, int rank, int size) {
+    std::mt19937 random(static_cast<unsigned>(rank));
+    std::vector<std::vector<float>> data(kOperations);
+    std::vector<std::vector<float>> named(kOperations, std::vector<float>{1});
+    std::vector<int> names(kOperations);
+    std::iota(names.begin(), names.end(), 0);
+    std::shuffle(names.begin(), names.end(), random);
+    std::vector<Result<Operation::Share>> started;
+    for (int i = 0; i < kOperations; ++i) {
+      data[i] = {static_cast<float>(i)};
+      std::vector<TensorTask> tasks;
+      tasks.push_back(
+          Member::task<float>(RequestType::kAllreduce, "allreduce.noname", data[i], &data[i], {1}));
+      Operation::Share operation = Operation::make(std::move(tasks));
+      operation->is_unnamed = true;
+      ASSERT_OK(member.engine().submit(*operation));
+      if (random() % 64 == 0) {
+        ASSERT_OK(member.engine().wait(*operation, Deadline::after(std::chrono::seconds(30))));
+      }
+      started.push_back(std::move(operation));
+      if (names[i] % 8 != 0) continue;
+      started.push_back(member.start_allreduce("t" + std::to_string(names[i]), named[names[i]]));
+    }
+    for (const auto& operation : started) ASSERT_OK(member.finish(operation));
+    for (int i = 0; i < kOperations; ++i) {
+      ASSERT_EQ(data[i].front(), static_cast<float>(size * i)) << "operation " << i;
+    }
+  });
 }
 
 // Somebody who never stays is no help: the keeper has to do it.
@@ -303,6 +467,30 @@ TEST_P(EngineTest, CompletesForCallersWhoDoNotWait) {
   });
 }
 
+// A submission just when the engine's own thread goes to sleep has to wake it: that thread sleeps
+// for ten seconds when there is nothing to do.
+TEST(Keeper, HearsOfASubmissionThatComesWhileItGoesToSleep) {
+  run_members(TransportKind::kShm, 2, [](Transport& net, ControlPort& port) {
+    Member member(net, port);
+    std::vector<float> data = {1};
+    std::mt19937 random(static_cast<uint32_t>(net.rank()));
+    for (int step = 0; step < 600; ++step) {
+      const auto started = member.start_allreduce("a", data);
+      ASSERT_OK(started);
+      const Deadline limit = Deadline::after(std::chrono::seconds(8));
+      while (!(*started)->is_done() && !limit.expired()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+      ASSERT_TRUE((*started)->is_done()) << "step " << step;
+      const auto until =
+          Deadline::Clock::now() + std::chrono::microseconds(random() % 40);  // not always at once
+      while (Deadline::Clock::now() < until) {
+      }
+    }
+    member.shutdown();
+  });
+}
+
 TEST_P(EngineTest, ServesSeveralThreadsOfARank) {
   run([](Member& member, int rank, int size) {
     std::vector<std::thread> threads;
@@ -401,6 +589,36 @@ TEST_P(EngineTest, WaitsForCompanyNoLongerThanItMay) {
       [](WorkerOptions& options) { options.tunables.cycle_time_ms = 5; });
 }
 
+TEST_P(EngineTest, LimitsTheTimeWithoutProgressWhateverTheSizeOfTheData) {
+  const std::vector<uint8_t> mine(32 << 20);
+  std::latch others_failed(GetParam().ranks - 1);
+  const auto outcomes = testing::outcomes_of_members(
+      GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPort& port) -> Status {
+        WorkerOptions options = worker_options(net.size());
+        options.executor.timeout = std::chrono::milliseconds(300);
+        Member member(net, port, options);
+        HVD_TRY(member.barrier());
+        std::vector<TensorTask> tasks;
+        tasks.push_back(Member::task<uint8_t>(RequestType::kAllgather, "large", mine, nullptr,
+                                              {static_cast<int64_t>(mine.size())}));
+        const auto operation = Operation::make(std::move(tasks), [&](int, const Shape&) {
+          // It is alive but does not take part. A limit that grew by a millisecond for each KiB
+          // would be longer than this.
+          const Deadline long_enough = Deadline::after(std::chrono::seconds(20));
+          while (net.rank() == 0 && !others_failed.try_wait() && !long_enough.expired()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+          EXPECT_TRUE(net.rank() != 0 || others_failed.try_wait()) << "the others still wait";
+          return static_cast<std::byte*>(nullptr);
+        });
+        HVD_TRY(member.engine().submit(*operation, Follow::kWait));
+        HVD_TRY(member.engine().wait(*operation));
+        if (net.rank() != 0) others_failed.count_down();
+        return operation->status();
+      });
+  for (const Status& outcome : outcomes) EXPECT_FALSE(outcome.is_ok());
+}
+
 TEST_P(EngineTest, FailsWhatIsInFlightEverywhereWhenARankIsLost) {
   const auto outcomes = testing::outcomes_of_members(
       GetParam().kind, GetParam().ranks, [](Transport& net, ControlPort& port) -> Status {
@@ -438,6 +656,33 @@ TEST_P(EngineTest, SaysWhoStallsAndEndsTheJobIfAsked) {
       });
 }
 
+TEST_P(EngineTest, SaysWhoHasNotJoined) {
+  run(
+      [](Member& member, int rank, int size) {
+        ASSERT_OK(member.barrier());
+        const auto join = Operation::make(std::vector<TensorTask>{});
+        if (rank == size - 1) {
+          // Until the others have given up.
+          while (member.engine().ended().is_ok()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+          return;
+        }
+        ASSERT_OK(member.engine().submit(*join, Follow::kWait));
+        ASSERT_OK(member.engine().wait(*join, Deadline::after(std::chrono::seconds(60))));
+        EXPECT_EQ(join->status().code(), StatusCode::kAborted);
+        const std::string missing = "rank " + std::to_string(size - 1) + "! does not";
+        for (const std::string& expected : {std::string("\"join\""), missing,
+                                            std::string("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS")}) {
+          EXPECT_NE(join->status().message().find(expected), std::string::npos)
+              << expected << " is missing in: " << join->status().message();
+        }
+      },
+      [](WorkerOptions& options) {
+        options.stall = {.warning_seconds = 0.1, .shutdown_seconds = 0.25};
+      });
+}
+
 std::vector<World> worlds() {
   std::vector<World> all;
   for (const TransportKind kind : testing::all_transport_kinds()) {
@@ -452,6 +697,120 @@ std::vector<World> worlds() {
 INSTANTIATE_TEST_SUITE_P(Worlds, EngineTest, ::testing::ValuesIn(worlds()), [](const auto& world) {
   return testing::to_string(world.param.kind) + std::to_string(world.param.ranks);
 });
+
+// A rank without others
+// -----------------------------------------------------------------------------
+
+class Alone : public ::testing::Test {
+ protected:
+  void start(const WorkerOptions& worker) {
+    EngineOptions options;
+    options.worker = worker;
+    auto started = Engine::start(options, hub_.transport(0), nullptr);
+    ASSERT_OK(started.status());
+    engine_ = std::move(started).value();
+  }
+  Status allreduce(const std::string& name, std::vector<float>& data, Deadline deadline) {
+    std::vector<TensorTask> tasks;
+    tasks.push_back(Member::task<float>(RequestType::kAllreduce, name, data, &data,
+                                        {static_cast<int64_t>(data.size())}));
+    const auto operation = Operation::make(std::move(tasks));
+    HVD_TRY(engine_->submit(*operation, Follow::kWait));
+    HVD_TRY(engine_->wait(*operation, deadline));
+    return operation->status();
+  }
+
+  InprocHub hub_{1};
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(Alone, DoesNotWaitForTheCycleTime) {
+  WorkerOptions options = worker_options(1);
+  options.tunables.cycle_time_ms = 60'000;
+  start(options);
+  std::vector<float> data = {1, 2};
+  EXPECT_OK(allreduce("a", data, Deadline::never()));
+  EXPECT_OK(allreduce("a", data, Deadline::never()));
+  EXPECT_EQ(data, (std::vector<float>{1, 2}));
+}
+
+TEST_F(Alone, TunesWithoutHanging) {
+  WorkerOptions options = worker_options(1);
+  options.autotune = AutotuneOptions{};
+  options.autotune->warmup_samples = 0;
+  options.autotune->steps_per_sample = 1;
+  start(options);
+  std::vector<float> data = {1, 2};
+  for (int step = 0; step < 300; ++step) ASSERT_OK(allreduce("a", data, Deadline::never()));
+}
+
+TEST_F(Alone, AWaitOnAnotherThreadEndsWithTheOperation) {
+  start(worker_options(1));
+  std::vector<float> data = {1};
+  std::vector<TensorTask> tasks;
+  tasks.push_back(Member::task<float>(RequestType::kAllreduce, "a", data, nullptr, {1}));
+  std::latch running(1);
+  std::latch waiting(1);
+  const auto operation = Operation::make(std::move(tasks), [&](int, const Shape&) {
+    running.count_down();
+    waiting.wait();
+    return reinterpret_cast<std::byte*>(data.data());
+  });
+  Status waited = internal_error("has not waited");
+  std::thread waiter([&] {
+    running.wait();
+    waiting.count_down();
+    waited = engine_->wait(*operation);
+  });
+  EXPECT_OK(engine_->submit(*operation));
+  waiter.join();
+  EXPECT_OK(waited);
+  EXPECT_TRUE(operation->is_done());
+}
+
+// The end
+// --------------------------------------------------------------------------------------------
+
+TEST_P(EngineTest, AShutdownThatTimesOutLetsARunningCollectiveComeBackFirst) {
+  std::atomic<bool> is_shut_down{false};
+  std::latch submitted(GetParam().ranks);
+  const auto outcomes = testing::outcomes_of_members(
+      GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPort& port) -> Status {
+        Member member(net, port);
+        HVD_TRY(member.barrier());
+        // Rank 0 never comes to the collective that all have agreed on: its callback waits for the
+        // end of another rank's shutdown.
+        const std::vector<float> mine(1 << 20);
+        std::vector<TensorTask> tasks;
+        tasks.push_back(Member::task<float>(RequestType::kAllgather, "g", mine, nullptr,
+                                            {static_cast<int64_t>(mine.size())}));
+        std::vector<std::byte> memory;
+        const auto operation =
+            Operation::make(std::move(tasks), [&](int, const Shape& shape) -> std::byte* {
+              const Deadline limit = Deadline::after(std::chrono::seconds(30));
+              while (net.rank() == 0 && !is_shut_down && !limit.expired()) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+              }
+              memory.resize(static_cast<size_t>(elements_of(shape)) * sizeof(float));
+              return memory.data();
+            });
+        HVD_TRY(member.engine().submit(*operation));
+        submitted.arrive_and_wait();
+        if (net.rank() == 0) {
+          while (!operation->is_done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          return Status::ok();
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        member.engine().shutdown(aborted("shut down"),
+                                 Deadline::after(std::chrono::milliseconds(20)));
+        is_shut_down = true;
+        EXPECT_TRUE(operation->is_done());
+        // Its memory is the caller's again: the address sanitizer sees who still writes there.
+        memory = {};
+        return Status::ok();
+      });
+  testing::expect_all_ok(GetParam().kind, outcomes);
+}
 
 TEST(Autotune, TriesValuesKeepsTheBestAndDisturbsNoResult) {
   const std::string log = ::testing::TempDir() + "hvd-autotune-test.csv";
@@ -522,6 +881,34 @@ TEST(Tracing, FollowsTensorsFromTheFirstRankThatHasThemToTheEnd) {
   EXPECT_NE(events.dump().find("NEGOTIATE_ALLREDUCE"), std::string::npos);
   EXPECT_NE(events.dump().find("\"ERROR\""), std::string::npos);
   EXPECT_NE(events.dump().find("CYCLE_START"), std::string::npos);
+}
+
+TEST(Tracing, TellsProcessSetsApartAndNamesRanksOfTheJob) {
+  const std::string path = ::testing::TempDir() + "hvd-engine-sets-timeline.json";
+  Timeline timeline(/*rank=*/5);
+  ASSERT_OK(timeline.start(path, /*mark_cycles=*/true));
+  run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPort& port) {
+    WorkerOptions options = worker_options(net.size());
+    options.executor.job_ranks = {5, 9};
+    options.timeline_prefix = "process set 3: ";
+    if (net.rank() == 0) options.timeline = &timeline;
+    Member member(net, port, options);
+    std::vector<float> data = ramp(net.rank(), 6);
+    ASSERT_OK(member.allreduce("x", data));
+    member.shutdown();
+  });
+  ASSERT_OK(timeline.stop());
+  std::ifstream file(path);
+  const auto events = nlohmann::json::parse(file);
+  std::set<std::string> names;
+  std::set<std::string> ready;
+  for (const auto& event : events) {
+    if (event.value("name", "") == "process_name") names.insert(event["args"]["name"]);
+    if (event["ph"] == "X") ready.insert(event["name"]);
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"rank 5", "process set 3: x"}));
+  EXPECT_EQ(ready, (std::set<std::string>{"5", "9"}));
+  EXPECT_EQ(events.dump().find("CYCLE_START"), std::string::npos);
 }
 
 // Same values, same bits, whatever the order of submission, the fusion and the timing.

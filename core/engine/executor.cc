@@ -17,14 +17,24 @@
 namespace hvd {
 namespace {
 
-// A network slower than that is taken for one that has stopped.
-constexpr size_t kLeastBytesPerMillisecond = 1024;
-
 // Bytes of one row: of all dimensions but the first.
 size_t row_bytes(const Request& request) {
   size_t bytes = size_of(request.dtype);
   for (size_t i = 1; i < request.shape.size(); ++i) bytes *= static_cast<size_t>(request.shape[i]);
   return bytes;
+}
+
+// These numbers come with the data, which somebody on the network can change. Blocks of negative
+// length would lie outside of the output.
+Status check_received_splits(const TensorTask& task, std::span<const int> job_ranks) {
+  const auto& splits = task.received_splits;
+  const auto negative =
+      std::find_if(splits.begin(), splits.end(), [](int32_t rows) { return rows < 0; });
+  if (negative == splits.end()) return Status::ok();
+  return unauthenticated(
+      fmt::format("{} \"{}\": rank {} cannot have sent {} rows; the number was changed on the way",
+                  to_string(task.request.type), task.request.name,
+                  job_ranks[negative - splits.begin()], *negative));
 }
 
 Shape with_rows(Shape shape, int64_t rows) {
@@ -52,6 +62,7 @@ Status Executor::set_allreduce(const AllreduceOptions& options) {
 }
 
 Status Executor::run(std::span<const Item> batch) {
+  substitutes_.clear();
   const Item& first = batch.front();
   switch (first.response->request.type) {
     case RequestType::kAllreduce: return allreduce(batch);
@@ -60,16 +71,11 @@ Status Executor::run(std::span<const Item> batch) {
     case RequestType::kReducescatter: return reducescatter(batch);
     case RequestType::kBroadcast: return broadcast(first);
     case RequestType::kAlltoall: return alltoall(first);
-    case RequestType::kBarrier: return barrier(net_, deadline_for(0));
+    case RequestType::kBarrier: return barrier(net_, limit());
     case RequestType::kAddProcessSet:
     case RequestType::kRemoveProcessSet: break;  // that all agree is all there is to it
   }
   return Status::ok();
-}
-
-Deadline Executor::deadline_for(size_t bytes) const {
-  return Deadline::after(options_.timeout +
-                         std::chrono::milliseconds(bytes / kLeastBytesPerMillisecond));
 }
 
 Bytes Executor::output_of(TensorTask& task, Shape shape) {
@@ -91,7 +97,8 @@ Bytes Executor::output_of(TensorTask& task) {
   task.operation->note(
       unavailable(fmt::format("{} \"{}\": no memory for an output of {} bytes",
                               to_string(task.request.type), task.request.name, bytes)));
-  return substitute_.get(bytes);
+  substitutes_.push_back(std::make_unique<Scratch>());
+  return substitutes_.back()->get(bytes);
 }
 
 Status Executor::allreduce(std::span<const Item> batch) {
@@ -122,7 +129,7 @@ Status Executor::allreduce(std::span<const Item> batch) {
     }
   }
   return allreduce_pieces(selector_.choose(total), net_, pieces_, reduction, options_.allreduce,
-                          fusion_, scratch_, deadline_for(total));
+                          fusion_, scratch_, limit());
 }
 
 Status Executor::adasum(std::span<const Item> batch) {
@@ -145,7 +152,7 @@ Status Executor::adasum(std::span<const Item> batch) {
     at += bytes;
   }
   HVD_TRY(hvd::adasum(net_, data, counts, request.dtype, request.prescale, request.postscale,
-                      scratch_, deadline_for(total)));
+                      scratch_, limit()));
   for (const Item& item : batch) {
     const size_t bytes = item.response->request.bytes();
     if (item.task != nullptr) {
@@ -175,8 +182,8 @@ Status Executor::allgather(std::span<const Item> batch) {
   const auto gather = [&](ConstBytes mine, Bytes out) {
     const bool two_level = options_.hierarchical_allgather && net_.topology().hosts() > 1 &&
                            net_.topology().largest_host() > 1;
-    return two_level ? two_level_allgather(net_, mine, out, bytes_of, scratch_, deadline_for(total))
-                     : hvd::allgather(net_, mine, out, bytes_of, scratch_, deadline_for(total));
+    return two_level ? two_level_allgather(net_, mine, out, bytes_of, scratch_, limit())
+                     : hvd::allgather(net_, mine, out, bytes_of, scratch_, limit());
   };
   if (batch.size() == 1) {
     return gather({batch.front().task->in, bytes_of[net_.rank()]}, output(batch.front()));
@@ -227,7 +234,7 @@ Status Executor::reducescatter(std::span<const Item> batch) {
   };
   const auto scatter = [&](ConstBytes in, Bytes out) {
     return hvd::reducescatter(net_, in, out, bytes_of, reduction, options_.allreduce.deterministic,
-                              scratch_, deadline_for(total));
+                              scratch_, limit());
   };
   if (batch.size() == 1) return scatter({batch[0].task->in, total}, output(batch[0]));
 
@@ -260,7 +267,7 @@ Status Executor::broadcast(const Item& item) {
   if (root == net_.rank() && data.data() != task.in) {
     copy_bytes(data.data(), task.in, data.size());
   }
-  return hvd::broadcast(net_, data, root, deadline_for(data.size()));
+  return hvd::broadcast(net_, data, root, limit());
 }
 
 Status Executor::alltoall(const Item& item) {
@@ -271,7 +278,8 @@ Status Executor::alltoall(const Item& item) {
   const std::vector<size_t> one_each(ranks, sizeof(int32_t));
   HVD_TRY(hvd::alltoall(net_, std::as_bytes(std::span(task.splits)), one_each,
                         std::as_writable_bytes(std::span(task.received_splits)), one_each,
-                        deadline_for(0)));
+                        limit()));
+  HVD_TRY(check_received_splits(task, options_.job_ranks));
   const size_t row = row_bytes(task.request);
   std::vector<size_t> send(ranks);
   std::vector<size_t> receive(ranks);
@@ -283,7 +291,7 @@ Status Executor::alltoall(const Item& item) {
       std::accumulate(task.received_splits.begin(), task.received_splits.end(), int64_t{0});
   const size_t sent = std::accumulate(send.begin(), send.end(), size_t{0});
   const Bytes out = output_of(task, with_rows(task.request.shape, rows));
-  return hvd::alltoall(net_, {task.in, sent}, send, out, receive, deadline_for(sent + out.size()));
+  return hvd::alltoall(net_, {task.in, sent}, send, out, receive, limit());
 }
 
 }  // namespace hvd

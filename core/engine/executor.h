@@ -21,7 +21,7 @@ namespace hvd {
 struct ExecutorOptions {
   AllreduceOptions allreduce;
   bool hierarchical_allgather = false;
-  std::chrono::milliseconds timeout{30'000};  // of one collective, on top of the time data need
+  std::chrono::milliseconds timeout{30'000};  // of a collective that makes no progress
   std::vector<int> job_ranks;                 // by rank of the set
 };
 
@@ -62,7 +62,7 @@ class Executor {
   Bytes output_of(TensorTask& task);
   // Memory that holds a value which changes no result.
   ConstBytes identity_of(const Request& request);
-  Deadline deadline_for(size_t bytes) const;
+  Deadline limit() const { return Deadline::without_progress_for(options_.timeout); }
 
   Transport& net_;
   ExecutorOptions options_;
@@ -71,7 +71,9 @@ class Executor {
   Scratch fused_out_;
   Scratch scratch_;  // of the algorithms
   Scratch identity_;
-  Scratch substitute_;
+  // Of outputs of the present batch that the caller had no memory for: each has its own, since all
+  // of them are in use at once.
+  std::vector<std::unique_ptr<Scratch>> substitutes_;
   std::vector<Piece> pieces_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -22,40 +23,98 @@ InFlight::Time InFlight::now() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
+uint32_t numbers_for(size_t cache_capacity) {
+  constexpr size_t kFewest = 60;  // as many can be in flight at a time
+  if (cache_capacity == 0) return kMostNumbers;
+  return static_cast<uint32_t>(std::clamp<size_t>(cache_capacity / 2, kFewest, kMostNumbers));
+}
+
 Status InFlight::add(Operation& operation) {
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) return closed_;
   const Time since = now();
-  for (size_t i = 0; i < operation.tasks.size(); ++i) {
-    TensorTask& task = operation.tasks[i];
-    auto& [text, name] = *names_.try_emplace(task.request.name).first;
-    if (name.task == nullptr) {
-      name.task = &task;
-      name.since = since;
-      task.name_in_flight = &name;
-      last_submitted_ = &text;
-      continue;
-    }
-    for (size_t j = 0; j < i; ++j) operation.tasks[j].name_in_flight->task = nullptr;
+  Sequence* sequence = operation.is_unnamed ? &number(operation) : nullptr;
+  const bool waits_in_line = sequence != nullptr && !sequence->held.empty();
+  const TensorTask* in_use = waits_in_line ? nullptr : take_names(operation, since);
+  if (in_use != nullptr && sequence == nullptr) {
     return invalid_argument(
         fmt::format("{} \"{}\": an operation of this name is in flight already; wait for it, or "
                     "give each tensor a name of its own",
-                    to_string(task.request.type), task.request.name));
+                    to_string(in_use->request.type), in_use->request.name));
   }
-  names_in_use_ += operation.tasks.size();
   if (operation.tasks.size() > 1) operation.group = ++groups_;
-  Operation::Share share = operation.share();
-  if (operation.joins()) {
-    joins_.push_back(std::move(share));
+  if (waits_in_line || in_use != nullptr) {
+    sequence->held.push_back(operation.share());
+    ++held_;
+  } else {
+    enqueue(operation.share());
+  }
+  if (sequence != nullptr) ++sequence->next;
+  last_submission_ = since;
+  count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return Status::ok();
+}
+
+const TensorTask* InFlight::take_names(Operation& operation, Time since) {
+  // All that can fail for want of memory comes first, and leaves nothing but idle names.
+  if (queue_.size() == queue_.capacity()) queue_.reserve(2 * queue_.size() + 16);
+  const std::string* last = last_submitted_;
+  for (TensorTask& task : operation.tasks) {
+    auto& [text, name] = *names_.try_emplace(task.request.name).first;
+    task.name_in_flight = &name;
+    last = &text;
+  }
+  for (size_t i = 0; i < operation.tasks.size(); ++i) {
+    TensorTask& task = operation.tasks[i];
+    if (task.name_in_flight->task != nullptr) {
+      for (size_t j = 0; j < i; ++j) operation.tasks[j].name_in_flight->task = nullptr;
+      return &task;
+    }
+    task.name_in_flight->task = &task;
+    task.name_in_flight->since = since;
+  }
+  last_submitted_ = last;
+  names_in_use_ += operation.tasks.size();
+  return nullptr;
+}
+
+InFlight::Sequence& InFlight::number(Operation& operation) {
+  Sequence& sequence = sequences_[operation.tasks.front().request.name];
+  const fmt::format_int number(sequence.next % numbers_);
+  const size_t count = operation.tasks.size();
+  for (size_t i = 0; i < count; ++i) {
+    std::string& name = operation.tasks[i].request.name;
+    name.append(1, '.').append(number.data(), number.size());
+    if (count > 1) fmt::format_to(std::back_inserter(name), "_{}of{}", i + 1, count);
+  }
+  return sequence;
+}
+
+void InFlight::enqueue(Operation::Share share) {
+  Operation* operation = share.get();
+  if (operation->joins()) {
+    joins_.push_back({std::move(share), now()});
     last_submitted_ = &kJoinName;
   } else {
     (void)share.release();  // its names have it, until the last of them is removed
   }
-  last_submission_ = since;
-  queue_.push_back(&operation);
-  count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  queue_.push_back(operation);  // take_names() has made room
   queued_.store(true, std::memory_order_release);
-  return Status::ok();
+}
+
+// In order: those of one name must not overtake each other.
+void InFlight::enqueue_held() {
+  if (held_.load(std::memory_order_relaxed) == 0) return;
+  MutexLock lock(mutex_);
+  const Time since = now();
+  for (auto& [label, sequence] : sequences_) {
+    auto& held = sequence.held;
+    while (!held.empty() && take_names(*held.front(), since) == nullptr) {
+      enqueue(std::move(held.front()));
+      held.pop_front();
+      --held_;
+    }
+  }
 }
 
 void InFlight::take_queued(std::vector<Operation*>& queued) {
@@ -72,6 +131,7 @@ size_t InFlight::queued() const {
 
 void InFlight::remove(std::span<TensorTask* const> tasks, std::vector<Operation::Share>& finished) {
   const size_t before = finished.size();
+  finished.reserve(before + tasks.size());  // from here on nothing throws but the copy of a name
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) return;  // close() has returned them
   if (!tasks.empty() && tasks.back() != nullptr) last_completed_ = tasks.back()->request.name;
@@ -92,11 +152,18 @@ void InFlight::forget_idle_names() {
   });
 }
 
+void InFlight::renew_joins() {
+  MutexLock lock(mutex_);
+  for (Join& join : joins_) join.since = now();
+}
+
 void InFlight::remove_joins(std::vector<Operation::Share>& finished) {
   MutexLock lock(mutex_);
+  finished.reserve(finished.size() + joins_.size());
   count_.store(count_.load(std::memory_order_relaxed) - joins_.size(), std::memory_order_relaxed);
-  for (auto& join : joins_) finished.push_back(std::move(join));
+  for (auto& join : joins_) finished.push_back(std::move(join.operation));
   joins_.clear();
+  for (auto& [label, sequence] : sequences_) sequence.next = 0;
 }
 
 RankReport InFlight::describe() const {
@@ -112,6 +179,7 @@ RankReport InFlight::describe() const {
   for (const auto& [name, entry] : names_) {
     if (entry.task != nullptr) report.waiting.push_back({name, seconds_since(entry.since)});
   }
+  if (!joins_.empty()) report.waiting.push_back({kJoinName, seconds_since(joins_.front().since)});
   std::sort(report.waiting.begin(), report.waiting.end(),
             [](const WaitingTensor& a, const WaitingTensor& b) { return a.seconds > b.seconds; });
   return report;
@@ -124,25 +192,36 @@ std::chrono::duration<double> InFlight::oldest() const {
   for (const auto& [name, entry] : names_) {
     if (entry.task != nullptr) first = std::min(first, entry.since);
   }
+  if (!joins_.empty()) first = std::min(first, joins_.front().since);
   return at - first;
 }
 
-std::vector<Operation::Share> InFlight::close(const Status& reason) {
+Operation* InFlight::unlink_all(const Status& reason) noexcept {
   MutexLock lock(mutex_);
   if (closed_.is_ok()) closed_ = reason;
-  std::vector<Operation::Share> all = std::exchange(joins_, {});
+  Operation* first = nullptr;
+  const auto link = [&first](Operation& operation) {
+    operation.next_closed = std::exchange(first, &operation);
+  };
+  for (Join& join : joins_) link(*join.operation.release());
+  joins_.clear();
   for (auto& [name, entry] : names_) {
     if (entry.task == nullptr) continue;
     // A group is in flight under each of its names that is not done.
-    if (--entry.task->operation->remaining == 0) all.emplace_back(entry.task->operation);
+    if (--entry.task->operation->remaining == 0) link(*entry.task->operation);
+  }
+  for (auto& [label, sequence] : sequences_) {
+    for (auto& held : sequence.held) link(*held.release());
   }
   names_.clear();
   names_in_use_ = 0;
+  sequences_.clear();
+  held_ = 0;
   last_submitted_ = nullptr;
   queue_.clear();
   queued_.store(false, std::memory_order_relaxed);
   count_.store(0, std::memory_order_relaxed);
-  return all;
+  return first;
 }
 
 }  // namespace hvd

@@ -33,9 +33,12 @@ StallTimes stall_times(const Config& config) {
   return times;
 }
 
-const Status& shut_down() {
-  static const Status status = aborted("Horovod has been shut down");
-  return status;
+// What operations in flight fail with, on all ranks.
+Status shut_down_by(int rank) {
+  return aborted(fmt::format(
+      "Horovod has been shut down: rank {} has left the job, by hvd.shutdown() or the end of its "
+      "program",
+      rank));
 }
 
 }  // namespace
@@ -137,20 +140,35 @@ Status Job::connect(const Deadline& deadline) {
                      : fmt::format("job-{}-{}", options_.round, fmt::join(options_.ranks, "-"));
   fabric.interfaces = config.network_interfaces;
   fabric.tls = config.tls;
+  fabric.tags = config.wire_protection == Config::WireProtection::kTags;
   fabric.shared_memory = !config.shm_disable;
   fabric.heartbeat_timeout =
       std::chrono::duration_cast<std::chrono::milliseconds>(config.heartbeat_timeout);
-  Secret secret = Secret::generate();
   if (fabric.size > 1) {
-    HVD_TRY_ASSIGN(secret, Secret::from_base64(config.secret_key.text()));
-    auto store = StoreClient::connect(config.rendezvous, secret, config.tls, deadline);
+    HVD_TRY_ASSIGN(secret_, Secret::from_base64(config.secret_key.text()));
+    auto store = StoreClient::connect(config.rendezvous, secret_, config.tls, deadline);
     if (!store.is_ok()) {
       return store.status().with_context(fmt::format("rendezvous at {}", config.rendezvous));
     }
     store_ = std::move(store).value();
   }
-  HVD_TRY_ASSIGN(fabric_, Fabric::join(fabric, secret, store_.get(), deadline));
+  // Rank 0 tells it before the ranks meet, and the others ask after that: they never wait for it.
+  if (rank_ == 0) HVD_TRY(agree_on_identity(fabric.round, deadline));
+  HVD_TRY_ASSIGN(fabric_, Fabric::join(fabric, secret_, store_.get(), deadline));
+  if (rank_ != 0) HVD_TRY(agree_on_identity(fabric.round, deadline));
   return Status::ok();
+}
+
+Status Job::agree_on_identity(const std::string& round, const Deadline& deadline) {
+  constexpr size_t kIdentitySize = 16;
+  const std::string key = round + "/identity";
+  if (rank_ != 0) {
+    HVD_TRY_ASSIGN(identity_, store_->wait(key, deadline));
+    return Status::ok();
+  }
+  identity_.resize(kIdentitySize);
+  fill_random(identity_);
+  return store_ == nullptr ? Status::ok() : store_->set(key, identity_);
 }
 
 EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const {
@@ -163,7 +181,9 @@ EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const 
   options.worker.executor.timeout = to_milliseconds(config.timeout);
   options.worker.executor.job_ranks = ranks;
   options.worker.cache_capacity = static_cast<size_t>(config.cache_capacity);
-  if (set == kGlobalSet) options.worker.timeline = timeline_.get();
+  options.worker.warns_of_small_cache = config.was_given("HOROVOD_CACHE_CAPACITY");
+  options.worker.timeline = timeline_.get();
+  if (set != kGlobalSet) options.worker.timeline_prefix = fmt::format("process set {}: ", set);
   options.worker.host_name = config.hostname;
   options.worker.stall = stall_times(config);
   if (config.autotune && set == kGlobalSet) {
@@ -197,8 +217,10 @@ Result<std::shared_ptr<Engine>> Job::make_engine(uint64_t communicator,
       HVD_TRY_ASSIGN(allreduce_.model, calibrate(*net, deadline));
     }
   }
-  HVD_TRY_ASSIGN(auto engine,
-                 Engine::start(engine_options(ranks, set), std::move(net), std::move(port)));
+  EngineOptions options = engine_options(ranks, set);
+  // By the communicator's number, because the ids of sets that were removed are used again.
+  options.sealer = std::make_shared<const Sealer>(secret_, identity_, communicator);
+  HVD_TRY_ASSIGN(auto engine, Engine::start(options, std::move(net), std::move(port)));
   return std::shared_ptr<Engine>(std::move(engine));
 }
 
@@ -350,8 +372,15 @@ void Job::shutdown() {
       if (id != kGlobalSet && set.engine != nullptr) engines.push_back(set.engine);
     }
   }
-  for (const auto& engine : engines) engine->shutdown(shut_down(), deadline);
-  world_->shutdown(shut_down(), deadline);
+  // A job of which a part has ended already was not ended by this rank: what others have in flight
+  // fails with the first reason.
+  Status why = world_->ended();
+  for (const auto& engine : engines) {
+    if (why.is_ok()) why = engine->ended();
+  }
+  if (why.is_ok()) why = shut_down_by(rank_);
+  for (const auto& engine : engines) engine->shutdown(why, deadline);
+  world_->shutdown(why, deadline);
 }
 
 }  // namespace hvd

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "engine/engine.h"
 #include "engine/timeline/timeline.h"
+#include "net/secret.h"
 #include "net/store.h"
 #include "transport/fabric.h"
 
@@ -89,6 +90,7 @@ class Job {
   explicit Job(const JobOptions& options) : options_(options) {}
   Status join();
   Status connect(const Deadline& deadline);
+  Status agree_on_identity(const std::string& round, const Deadline& deadline);
   // The engine for these ranks, this one among them.
   Result<std::shared_ptr<Engine>> make_engine(uint64_t communicator, const std::vector<int>& ranks,
                                               int set);
@@ -101,6 +103,10 @@ class Job {
   // Constant once started. The order matters: engines end before all that they use.
   JobOptions options_;
   int rank_ = 0;
+  // What seals are made with: the job's secret, and random bytes that no other job has, also none
+  // that was given the same secret.
+  Secret secret_ = Secret::generate();
+  ByteBuffer identity_;
   Place place_;
   Tunables tunables_;
   AllreduceOptions allreduce_;

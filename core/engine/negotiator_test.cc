@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "base/config.h"
 #include "engine/messages.h"
 #include "testing/assertions.h"
 
@@ -108,6 +109,34 @@ TEST(Negotiator, SendsNumbersForNamesSeenBefore) {
   EXPECT_LT(ranks.bytes, first / 3);
   EXPECT_EQ(ranks.messages, 6u);  // three up, three down
   ranks.expect_plan(name + " " + name + " ");
+}
+
+TEST(Negotiator, RemembersEveryTensorOfALargeModel) {
+  constexpr int kTensors = 3000;
+  Ranks ranks(Topology::one_host(2), Config::kDefaultCacheCapacity);
+  const std::string prefix(200, 'x');
+  size_t bytes[2] = {0, 0};
+  for (const int step : {0, 1}) {
+    ranks.bytes = 0;
+    for (int i = 0; i < kTensors; ++i) {
+      for (const int rank : {0, 1}) ranks[rank].submit(allreduce(prefix + std::to_string(i)));
+    }
+    ranks.settle();
+    bytes[step] = ranks.bytes;
+  }
+  EXPECT_LT(bytes[1], bytes[0] / 20) << "the names travelled again";
+  EXPECT_EQ(ranks[0].cache().size(), size_t{kTensors});
+  EXPECT_EQ(ranks[0].cache().crowded_out(), 0u);
+}
+
+// A program may use a new name for every call.
+TEST(Negotiator, RemembersNoMoreThanItsCapacity) {
+  Ranks ranks(Topology::one_host(2), 100);
+  for (int i = 0; i < 1000; ++i) ranks.submit_everywhere(allreduce(std::to_string(i)));
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(ranks[rank].cache().size(), 100u);
+    EXPECT_LT(ranks[rank].retired(), 100u);
+  }
 }
 
 TEST(Negotiator, TellsAllRanksOfAMismatchAndGoesOn) {

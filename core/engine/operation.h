@@ -46,7 +46,7 @@ class Operation {
  public:
   // Gives memory for the output of tensor `index`, or null when there is none.
   using Allocate = std::function<std::byte*(int index, const Shape& shape)>;
-  // Called once, on whichever thread runs the engine: it must neither block nor fail.
+  // Called once, on whichever thread runs the engine: it must neither block nor throw.
   using Done = std::function<void(const Operation&)>;
 
   struct GiveUp {
@@ -77,22 +77,31 @@ class Operation {
   const Status& status() const { return status_; }
   // Of a join, once it is done: the rank that joined last.
   int last_joined() const { return last_joined_; }
+  // Once it is done without failure: its place among all tensors that its process set has planned.
+  // The same on all ranks, because plans are, and no other operation of the set has it. A group has
+  // that of its last tensor.
+  uint64_t number() const { return number_; }
 
   std::vector<TensorTask> tasks;
   Allocate allocate;
   Done when_done;
   uint32_t group = 0;  // tells groups apart; 0 for a single tensor
+  // It has no name: all tasks are called "allreduce.noname", and submission makes that
+  // "allreduce.noname.7", or in a group "allreduce.noname.7_1of3" (InFlight).
+  bool is_unnamed = false;
 
   // The engine's.
   size_t remaining = 0;
-  void note(const Status& status) {
+  void note(const Status& status) noexcept {
     if (status_.is_ok() && !status.is_ok()) status_ = status;
   }
   void set_last_joined(int rank) { last_joined_ = rank; }
-  void finish() {
+  void set_number(uint64_t number) { number_ = number; }
+  void finish() noexcept {
     done_.store(true, std::memory_order_release);
     if (when_done) when_done(*this);
   }
+  Operation* next_closed = nullptr;  // the list that InFlight::close() returns
 
  protected:
   Operation() = default;
@@ -104,6 +113,7 @@ class Operation {
     allocate = std::move(allocate_by);
     when_done = std::move(call_when_done);
     group = 0;
+    next_closed = nullptr;
     remaining = tasks.size();
     for (size_t i = 0; i < tasks.size(); ++i) {
       tasks[i].operation = this;
@@ -111,6 +121,7 @@ class Operation {
     }
     status_ = Status::ok();
     last_joined_ = -1;
+    number_ = 0;
     done_.store(false, std::memory_order_relaxed);
     shares_.store(1, std::memory_order_relaxed);
   }
@@ -126,6 +137,7 @@ class Operation {
   std::atomic<bool> done_{false};
   Status status_;
   int last_joined_ = -1;
+  uint64_t number_ = 0;
 };
 
 }  // namespace hvd

@@ -4,8 +4,12 @@
 
 namespace hvd {
 
+TensorId Tracer::id_of(const std::string& name) {
+  return prefix_.empty() ? timeline_->tensor(name) : timeline_->tensor(prefix_ + name);
+}
+
 TensorId Tracer::id_of(const Response& response) {
-  if (response.traced_as == 0) response.traced_as = timeline_->tensor(response.request.name) + 1;
+  if (response.traced_as == 0) response.traced_as = id_of(response.request.name) + 1;
   return response.traced_as - 1;
 }
 
@@ -22,7 +26,7 @@ void Tracer::on_ready(const Response* cached, const Request& request, bool first
   if (!enabled()) return;
   const auto op = trace_op_of(request.type);
   if (!op) return;
-  const TensorId id = cached != nullptr ? id_of(*cached) : timeline_->tensor(request.name);
+  const TensorId id = cached != nullptr ? id_of(*cached) : id_of(request.name);
   if (first) {
     if (*op != started_op_) flush_started();
     started_op_ = *op;
@@ -45,7 +49,7 @@ void Tracer::flush() {
   flush_started();
   for (Ready& each : ready_) {
     if (each.tensors.empty()) continue;
-    for (const int rank : each.ranks) timeline_->rank_ready(each.tensors, rank);
+    for (const int rank : each.ranks) timeline_->rank_ready(each.tensors, job_ranks_[rank]);
     each.tensors.clear();
   }
 }
@@ -54,7 +58,7 @@ void Tracer::plan_begins(const Plan& plan) {
   planned_.clear();
   if (!enabled()) return;
   flush();
-  timeline_->mark_cycle();
+  if (prefix_.empty()) timeline_->mark_cycle();
   shapes_known_ = true;
   std::vector<TensorId>& negotiated = batch_;  // there is no batch yet
   negotiated.clear();

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/fusion.h"
@@ -17,8 +19,11 @@ namespace hvd {
 
 class Tracer final : public Negotiator::Observer {
  public:
-  // Null: nothing is traced. It outlives the tracer.
-  explicit Tracer(Timeline* timeline) : timeline_(timeline) {}
+  // Where `timeline` is null nothing is traced; it outlives the tracer. `prefix` comes before the
+  // names of tensors and tells process sets apart; it is empty for all ranks. `job_ranks` are those
+  // of the set.
+  Tracer(Timeline* timeline, std::string prefix, std::vector<int> job_ranks)
+      : timeline_(timeline), prefix_(std::move(prefix)), job_ranks_(std::move(job_ranks)) {}
 
   bool enabled() const { return timeline_ != nullptr && timeline_->enabled(); }
 
@@ -39,11 +44,14 @@ class Tracer final : public Negotiator::Observer {
     std::vector<TensorId> tensors;
   };
 
+  TensorId id_of(const std::string& name);
   TensorId id_of(const Response& response);
   std::vector<TensorId>& ready_at(std::span<const int> ranks);
   void flush_started();
 
   Timeline* const timeline_;
+  const std::string prefix_;
+  const std::vector<int> job_ranks_;
   // Not written yet: tensors of one kind whose negotiation has begun, and who has which.
   TraceOp started_op_ = TraceOp::kAllreduce;
   std::vector<TensorId> started_;

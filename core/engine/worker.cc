@@ -49,7 +49,7 @@ Worker::Worker(const WorkerOptions& options, Transport& net, ControlPort* port, 
     : options_(options),
       port_(port),
       in_flight_(in_flight),
-      tracer_(options.timeline),
+      tracer_(options.timeline, options.timeline_prefix, options.executor.job_ranks),
       negotiator_(negotiator_options(options, net)),
       executor_(std::move(executor)),
       rank_(net.rank()),
@@ -186,7 +186,8 @@ void Worker::tune(const Plan& plan, const Batch& batch) {
 }
 
 bool Worker::company_has_come() {
-  if (options_.tunables.cycle_time_ms <= 0) return true;
+  // A rank alone has all tensors there will be, and nobody would come back to it when time is up.
+  if (port_ == nullptr || options_.tunables.cycle_time_ms <= 0) return true;
   const Clock::time_point now = Clock::now();
   if (company_until_ == Clock::time_point::max()) {
     const std::chrono::duration<double, std::milli> wait(options_.tunables.cycle_time_ms);
@@ -205,6 +206,8 @@ Status Worker::carry_out(Plan& plan) {
   for (void* mark : plan.marks) tasks_.push_back(static_cast<TensorTask*>(mark));
   for (size_t i = 0; i < plan.responses.size(); ++i) {
     const Response& response = *plan.responses[i];
+    const uint64_t number = planned_++;
+    if (tasks_[i] != nullptr) tasks_[i]->operation->set_number(number);
     if (tasks_[i] == nullptr && !plan.joined_here) {
       return internal_error(fmt::format("{} \"{}\" was planned, but this rank has not asked for it",
                                         to_string(response.request.type), response.request.name));
@@ -230,13 +233,14 @@ Status Worker::carry_out(Plan& plan) {
     HVD_TRY_ASSIGN(const Tunables tunables, decode_tunables(plan.tunables));
     HVD_TRY(apply(tunables));
   }
+  if (plan.joined_here) in_flight_.renew_joins();
   if (plan.last_joined) {
     in_flight_.remove_joins(finished_);
     for (const auto& join : finished_) join->set_last_joined(job_ranks_[*plan.last_joined]);
     for (const auto& join : std::exchange(finished_, {})) join->finish();
   }
-  if (negotiator_.is_root() && negotiator_.cache().crowded_out() > 0 &&
-      !std::exchange(warned_of_crowding_, true)) {
+  if (options_.warns_of_small_cache && negotiator_.is_root() &&
+      negotiator_.cache().crowded_out() > 0 && !std::exchange(warned_of_crowding_, true)) {
     HVD_LOG(kWarning,
             "more than {} different tensors: those used longest ago are negotiated by name again, "
             "which is slower; set HOROVOD_CACHE_CAPACITY to more than the number of tensors",
@@ -249,6 +253,7 @@ void Worker::complete(std::span<TensorTask* const> tasks) {
   in_flight_.remove(tasks, finished_);
   for (const auto& operation : finished_) operation->finish();
   finished_.clear();
+  in_flight_.enqueue_held();
 }
 
 Status Worker::tick(const std::string& inside_call) {
@@ -279,11 +284,11 @@ RankReport Worker::describe() const {
 void Worker::report_stall() {
   auto answers = stall_watch_.take_answers();
   if (!answers) return;
-  std::erase_if(*answers, [this](const RankReport& report) {
+  for (RankReport& report : *answers) {
     const auto found = std::find(job_ranks_.begin(), job_ranks_.end(), report.rank);
-    return found != job_ranks_.end() &&
-           negotiator_.has_joined(static_cast<int>(found - job_ranks_.begin()));
-  });
+    report.joined = found != job_ranks_.end() &&
+                    negotiator_.has_joined(static_cast<int>(found - job_ranks_.begin()));
+  }
   const StallReport report = make_stall_report(*answers, options_.stall);
   if (!report.text.empty()) HVD_LOG(kWarning, "{}", report.text);
   if (report.expired.empty()) return;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/config.h"
 #include "base/status.h"
 #include "engine/autotune/autotune_log.h"
 #include "engine/autotune/autotuner.h"
@@ -32,11 +33,13 @@ struct WorkerOptions {
   // What it may not; where both say something, `tunables` does.
   FusionOptions fusion;
   ExecutorOptions executor;
-  size_t cache_capacity = 1024;
+  size_t cache_capacity = Config::kDefaultCacheCapacity;
+  bool warns_of_small_cache = false;  // the user has set that capacity
   // With these the coordinator tunes, and writes what it tried to the file, if one is named.
   std::optional<AutotuneOptions> autotune;
   std::string autotune_log;
   Timeline* timeline = nullptr;  // outlives the worker
+  std::string timeline_prefix;   // of names there; empty for the set of all ranks
   // A tensor that waits longer than the first is reported, one that waits longer than the second
   // ends the job; 0: neither.
   StallTimes stall{.warning_seconds = 60, .shutdown_seconds = 0};
@@ -101,6 +104,7 @@ class Worker {
   const std::vector<int> job_ranks_;
   const Topology& topology_;
   std::deque<Plan> plans_;
+  uint64_t planned_ = 0;  // tensors of the plans that were carried out: the next one's number
   StallWatch stall_watch_;
   std::string inside_call_;
   Clock::time_point next_look_at_oldest_;

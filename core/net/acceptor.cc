@@ -1,5 +1,9 @@
 #include "net/acceptor.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "base/log.h"
 #include "net/negotiation.h"
 #include "net/socket.h"
@@ -58,6 +62,7 @@ Acceptor::Acceptor(Fd listener, const Secret& secret, AcceptorOptions options, P
     : listener_(std::move(listener)),
       secret_(secret),
       options_(std::move(options)),
+      random_(std::random_device()()),
       poller_(poller),
       token_base_(token_base),
       on_accepted_(std::move(on_accepted)),
@@ -91,7 +96,7 @@ void Acceptor::accept_some() {
   for (int i = 0; i < kAcceptsPerEvent; ++i) {
     Result<Fd> accepted = accept_from(listener_);
     if (accepted.status().code() == StatusCode::kUnavailable && !pending_.empty()) {
-      refuse(pending_.begin()->first, accepted.status());
+      refuse(choose_victim(), accepted.status());
       accepted = accept_from(listener_);
     }
     if (!accepted.is_ok()) return pause_accepting(accepted.status());
@@ -103,11 +108,6 @@ void Acceptor::accept_some() {
 void Acceptor::admit(Fd socket) {
   const Result<Endpoint> peer = peer_endpoint(socket);
   if (!peer.is_ok()) return;  // gone already
-  if (pending_.size() >= options_.max_pending) {
-    refuse(pending_.begin()->first,
-           unavailable("closed as the oldest of " + std::to_string(pending_.size()) +
-                       " connections that have not authenticated themselves"));
-  }
   const uint32_t id = next_id_;
   next_id_ = next_id_ == UINT32_MAX ? 1 : next_id_ + 1;
   const int fd = socket.get();
@@ -116,7 +116,27 @@ void Acceptor::admit(Fd socket) {
   pending_.emplace(id, std::make_unique<Pending>(
                            Pending{Negotiation::as_server(std::move(socket), secret_, options_.tls),
                                    *peer, Deadline::after(options_.handshake_timeout), kReadable}));
+  // First reads what the peer has sent: an honest client's hello comes with its connection.
   advance(id);
+  if (pending_.size() > options_.max_pending) {
+    refuse(choose_victim(),
+           unavailable("closed to make room: more than " + std::to_string(options_.max_pending) +
+                       " connections have not authenticated themselves"));
+  }
+}
+
+uint32_t Acceptor::choose_victim() {
+  std::vector<uint32_t> least;
+  auto progress = Negotiation::Progress::kProof;
+  for (const auto& [id, pending] : pending_) {
+    const Negotiation::Progress reached = pending->negotiation.progress();
+    if (reached < progress) least.clear();
+    progress = std::min(progress, reached);
+    if (reached == progress) least.push_back(id);
+  }
+  const size_t count = least.size();
+  return least[options_.choose ? options_.choose(count)
+                               : std::uniform_int_distribution<size_t>(0, count - 1)(random_)];
 }
 
 void Acceptor::advance(uint32_t id) {
@@ -141,12 +161,13 @@ void Acceptor::advance(uint32_t id) {
 void Acceptor::refuse(uint32_t id, const Status& why) {
   const auto found = pending_.find(id);
   const Pending& pending = *found->second;
+  const std::string peer = peer_name(pending.negotiation.fd(), pending.peer);
   // Hosts try all addresses of a peer at once and keep the first that answers: the others are left
   // without a word, and nothing is wrong.
   if (why.code() == StatusCode::kPeerLost && !pending.negotiation.has_heard()) {
-    HVD_LOG(kDebug, "{}: {}: {}", options_.name, pending.peer.to_string(), why.message());
+    HVD_LOG(kDebug, "{}: {}: {}", options_.name, peer, why.message());
   } else {
-    complaints_->add("refused " + pending.peer.to_string() + ": " + why.message());
+    complaints_->add("refused " + peer + ": " + why.message());
   }
   poller_.remove(pending.negotiation.fd());
   pending_.erase(found);

@@ -1,9 +1,12 @@
 // The listening side of authenticated streams, driven by its owner's thread and poller.
 //
 // Many peers shake hands at once. One that says nothing, or the wrong thing, costs a descriptor
-// and a few hundred bytes until its own deadline and never delays the others; when too many are
-// waiting the oldest goes. Every refusal is logged, at most one line per second, with a count of
-// what was left out.
+// and a few hundred bytes until its own deadline and never delays the others. When too many are
+// waiting a random one is closed, of those that have come least far in the handshake: closing the
+// oldest let a flood of silent connections end every handshake that took longer than the flood
+// needed to fill the bound. A flood that sends hellos closes an honest peer only by chance, and
+// clients try again; it never closes a peer that has proved itself and is still busy with TLS.
+// Every refusal is logged, at most one line per second, with a count of what was left out.
 //
 //   Acceptor acceptor(std::move(listener), options, poller, kAcceptorToken, on_accepted);
 //   while (...) {
@@ -19,6 +22,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 
 #include "base/deadline.h"
@@ -35,6 +39,8 @@ struct AcceptorOptions {
   bool tls = false;                                    // HOROVOD_TLS
   std::chrono::milliseconds handshake_timeout{5'000};  // for the whole handshake of one peer
   size_t max_pending = 256;                            // peers that have not yet proved themselves
+  // Which of `count` peers to close when there are too many: random unless a test decides.
+  std::function<size_t(size_t count)> choose;
 };
 
 class Acceptor {
@@ -71,11 +77,14 @@ class Acceptor {
   void admit(Fd socket);
   void advance(uint32_t id);
   void refuse(uint32_t id, const Status& why);
+  // The peer to close when there is no room for all.
+  uint32_t choose_victim();
   void pause_accepting(const Status& why);
 
   const Fd listener_;
   const Secret secret_;
   const AcceptorOptions options_;
+  std::minstd_rand random_;
   Poller& poller_;
   const uint64_t token_base_;
   const OnAccepted on_accepted_;

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 
 #include <algorithm>
 #include <bit>
@@ -11,6 +10,8 @@
 #include <cstring>
 #include <memory>
 #include <set>
+
+#include "net/resolver.h"
 
 namespace hvd {
 namespace {
@@ -181,34 +182,18 @@ bool operator==(const Endpoint& a, const Endpoint& b) {
          std::memcmp(&a.storage_.v6.sin6_addr, &b.storage_.v6.sin6_addr, sizeof(in6_addr)) == 0;
 }
 
-Result<std::vector<Endpoint>> resolve(const std::string& host, uint16_t port) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (error != 0) {
-    const char* why = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
-    return not_found("host \"" + host + "\": " + why +
-                     "; check the name, or use the address of the host");
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  std::vector<Endpoint> endpoints;
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    auto endpoint = Endpoint::from_sockaddr(entry->ai_addr, entry->ai_addrlen);
-    if (!endpoint.is_ok()) continue;
-    const Endpoint with_port = endpoint->with_port(port);
-    if (std::find(endpoints.begin(), endpoints.end(), with_port) == endpoints.end()) {
-      endpoints.push_back(with_port);
-    }
-  }
-  if (endpoints.empty()) return not_found("host \"" + host + "\" has no IPv4 or IPv6 address");
-  return endpoints;
+Result<std::vector<Endpoint>> resolve(const std::string& host, uint16_t port, Deadline deadline) {
+  return Resolver::system().resolve(host, port, deadline);
 }
 
-Result<std::vector<Endpoint>> resolve(std::string_view host_and_port) {
+Result<std::vector<Endpoint>> resolve(std::string_view host_and_port, Deadline deadline) {
+  return resolve(host_and_port, Resolver::system(), deadline);
+}
+
+Result<std::vector<Endpoint>> resolve(std::string_view host_and_port, Resolver& resolver,
+                                      Deadline deadline) {
   HVD_TRY_ASSIGN(const HostPort parts, split(host_and_port));
-  return resolve(parts.host, parts.port);
+  return resolver.resolve(parts.host, parts.port, deadline);
 }
 
 Result<std::vector<Interface>> local_interfaces(const std::vector<std::string>& only) {

@@ -4,11 +4,13 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/status.h"
 
 namespace hvd {
@@ -53,10 +55,20 @@ class Endpoint {
   } storage_;
 };
 
-// All addresses of a host name or a numeric address, each once, in the system's order.
-Result<std::vector<Endpoint>> resolve(const std::string& host, uint16_t port);
-// The same for "host:port", "1.2.3.4:80" or "[::1]:80".
-Result<std::vector<Endpoint>> resolve(std::string_view host_and_port);
+class Resolver;
+
+// For look-ups of callers that have no deadline of their own.
+inline constexpr std::chrono::seconds kLookUpTimeout{10};
+
+// All addresses of a host name or a numeric address, each once, in the system's order. kNotFound
+// when there is no such name, now at least; kTimeout when the name server does not answer.
+Result<std::vector<Endpoint>> resolve(const std::string& host, uint16_t port,
+                                      Deadline deadline = Deadline::after(kLookUpTimeout));
+// The same for "host:port", "1.2.3.4:80" or "[::1]:80"; another text is kInvalidArgument.
+Result<std::vector<Endpoint>> resolve(std::string_view host_and_port,
+                                      Deadline deadline = Deadline::after(kLookUpTimeout));
+Result<std::vector<Endpoint>> resolve(std::string_view host_and_port, Resolver& resolver,
+                                      Deadline deadline);
 
 // One address of one network interface that is up; an interface with two addresses comes twice.
 struct Interface {

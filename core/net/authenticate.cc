@@ -26,9 +26,10 @@ Status drive(Negotiation& negotiation, Deadline deadline) {
 Result<AuthenticatedStream> connect_stream(Fd socket, const Secret& secret,
                                            const StreamOptions& options, Deadline deadline) {
   HVD_TRY_ASSIGN(const Endpoint peer, peer_endpoint(socket));
+  const std::string name = peer_name(socket.get(), peer);
   Negotiation negotiation = Negotiation::as_client(std::move(socket), secret, options.tls);
   const Status outcome = drive(negotiation, deadline);
-  if (!outcome.is_ok()) return outcome.with_context(peer.to_string());
+  if (!outcome.is_ok()) return outcome.with_context(name);
   return negotiation.take(peer);
 }
 

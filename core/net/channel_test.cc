@@ -7,6 +7,7 @@
 
 #include "net/negotiation.h"
 #include "net/socket.h"
+#include "net/tagged_stream.h"
 #include "testing/assertions.h"
 
 namespace hvd {
@@ -21,6 +22,8 @@ struct Variant {
   const char* name;
   Endpoint where;
   bool tls;
+  bool tags = false;
+  bool new_keys = false;  // TLS with a new key for every third record
 };
 
 // The end that has connected and the one that was accepted.
@@ -59,8 +62,18 @@ class Connected : public ::testing::TestWithParam<Variant> {
     }
     client_ = client.take(GetParam().where);
     server_ = server.take(GetParam().where);
+    if (GetParam().new_keys) {
+      for (AuthenticatedStream* end : {&client_, &server_}) tls_of(*end).change_key_after(3);
+    }
+    if (!GetParam().tags) return;
+    for (AuthenticatedStream* end : {&client_, &server_}) {
+      end->stream = std::make_unique<TaggedStream>(std::move(end->stream), end->keys);
+    }
   }
 
+  static TlsStream& tls_of(AuthenticatedStream& end) {
+    return dynamic_cast<TlsStream&>(*end.stream);
+  }
   AuthenticatedStream empty() {
     return {nullptr, {Secret::generate(), Secret::generate()}, Endpoint()};
   }
@@ -72,7 +85,10 @@ INSTANTIATE_TEST_SUITE_P(Variants, Connected,
                          ::testing::Values(Variant{"IPv4", Endpoint::loopback(), false},
                                            Variant{"IPv6", Endpoint::loopback_v6(), false},
                                            Variant{"IPv4Tls", Endpoint::loopback(), true},
-                                           Variant{"IPv6Tls", Endpoint::loopback_v6(), true}),
+                                           Variant{"IPv6Tls", Endpoint::loopback_v6(), true},
+                                           Variant{"IPv4TlsNewKeys", Endpoint::loopback(), true,
+                                                   false, true},
+                                           Variant{"IPv4Tags", Endpoint::loopback(), false, true}),
                          [](const auto& variant) { return variant.param.name; });
 
 TEST_P(Connected, StreamCarriesEveryByteThroughFullBuffers) {
@@ -109,12 +125,61 @@ TEST_P(Connected, StreamCarriesEveryByteThroughFullBuffers) {
   EXPECT_TRUE(received == sent);
 }
 
+// Both sides write until their sockets are full before they read: neither may need room in its own
+// socket to be able to read.
+TEST_P(Connected, BothDirectionsAtOnceThroughFullBuffers) {
+  constexpr size_t kSize = size_t{12} << 20;
+  struct Side {
+    AuthenticatedStream* end;
+    std::vector<std::byte> sent;
+    std::vector<std::byte> received;
+    size_t out = 0;
+    size_t in = 0;
+    bool was_full = false;
+  };
+  std::array<Side, 2> sides{Side{&client_, std::vector<std::byte>(kSize), {}},
+                            Side{&server_, std::vector<std::byte>(kSize), {}}};
+  for (size_t i = 0; i < kSize; ++i) {
+    sides[0].sent[i] = static_cast<std::byte>(i * 31 + (i >> 12));
+    sides[1].sent[i] = static_cast<std::byte>(i * 7 + (i >> 13));
+  }
+  for (Side& side : sides) side.received.resize(kSize);
+  const Deadline deadline = soon();
+  const auto done = [&] { return sides[0].in == kSize && sides[1].in == kSize; };
+  while (!done() && !deadline.expired()) {
+    for (Side& side : sides) {
+      while (side.out < kSize) {
+        const auto count = side.end->stream->write_some(ConstBytes(side.sent).subspan(side.out));
+        ASSERT_OK(count);
+        side.out += *count;
+        if (*count > 0) continue;
+        side.was_full = true;
+        break;
+      }
+    }
+    for (Side& side : sides) {
+      if (side.in == kSize) continue;
+      const size_t wanted = std::min<size_t>(kSize - side.in, 100'003);
+      const auto count = side.end->stream->read_some(Bytes(side.received).subspan(side.in, wanted));
+      ASSERT_OK(count);
+      side.in += *count;
+    }
+  }
+  EXPECT_TRUE(sides[0].was_full && sides[1].was_full);
+  EXPECT_TRUE(sides[0].received == sides[1].sent);
+  EXPECT_TRUE(sides[1].received == sides[0].sent);
+  if (!GetParam().new_keys) return;
+  // 768 records of 16 KiB each way, if none was shorter.
+  EXPECT_GE(tls_of(client_).key_changes(), 255u);
+  EXPECT_GE(tls_of(server_).key_changes(), 255u);
+}
+
 TEST_P(Connected, BytesInsideTheStreamAreShown) {
   ASSERT_EQ(*client_.stream->write_some(bytes_of("hello")), 5u);
   ASSERT_OK(wait_for(server_.stream->fd(), POLLIN, soon()));
   std::array<std::byte, 2> in;
   ASSERT_EQ(*server_.stream->read_some(in), 2u);
-  EXPECT_EQ(server_.stream->has_buffered(), GetParam().tls);
+  EXPECT_EQ(server_.stream->has_buffered(), GetParam().tls || GetParam().tags);
 }
 
 TEST_P(Connected, MessagesArriveInOrderBothWays) {

@@ -30,7 +30,7 @@ namespace hvd {
 using Nonce = std::array<std::byte, 32>;
 Nonce random_nonce();
 
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 
 class Handshake {
  public:
@@ -41,6 +41,10 @@ class Handshake {
   virtual ~Handshake() = default;
 
   State state() const { return state_; }
+  // Whether the peer's hello has come, and has our version and HOROVOD_TLS. It proves nothing yet.
+  bool has_hello() const {
+    return state_ != State::kFailed && transcript_.size() == 2 * kHelloSize;
+  }
   // Why it failed.
   const Status& status() const { return status_; }
 

@@ -75,17 +75,17 @@ TEST(Handshake, OtherVersionIsNamedOnBothSides) {
   const Secret secret = Secret::generate();
   ClientHandshake client(secret, false);
   ByteBuffer hello(client.output().begin(), client.output().end());
-  hello[4] = std::byte{2};
+  hello[4] = std::byte{9};
   ServerHandshake server(secret, false);
   server.feed(hello);
   ASSERT_EQ(server.state(), State::kFailed);
-  EXPECT_THAT(server.status().message(), HasSubstr("speaks wire version 2, we speak 1"));
+  EXPECT_THAT(server.status().message(), HasSubstr("speaks wire version 9, we speak 2"));
 
   ByteBuffer answer(server.output().begin(), server.output().end());
-  answer[4] = std::byte{3};
+  answer[4] = std::byte{8};
   client.feed(answer);
   ASSERT_EQ(client.state(), State::kFailed);
-  EXPECT_THAT(client.status().message(), HasSubstr("speaks wire version 3, we speak 1"));
+  EXPECT_THAT(client.status().message(), HasSubstr("speaks wire version 8, we speak 2"));
 }
 
 TEST(Handshake, AnyChangedBitEndsIt) {

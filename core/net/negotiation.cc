@@ -39,6 +39,11 @@ Result<uint32_t> Negotiation::advance() {
   return tls_stream_->shake_hands();
 }
 
+Negotiation::Progress Negotiation::progress() const {
+  if (handshake_->state() == Handshake::State::kDone) return Progress::kProof;
+  return handshake_->has_hello() ? Progress::kHello : Progress::kNothing;
+}
+
 Result<uint32_t> Negotiation::exchange_hellos() {
   while (true) {
     // What there is to say is said even after a failure: it tells the peer the reason.

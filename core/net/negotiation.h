@@ -21,6 +21,9 @@ class Negotiation {
   Result<uint32_t> advance();
   // Whether the peer has sent anything yet.
   bool has_heard() const { return has_heard_; }
+  // How far the peer has come. Anybody can send a hello, only a peer with the secret a proof.
+  enum class Progress { kNothing, kHello, kProof };
+  Progress progress() const;
   int fd() const { return tls_stream_ != nullptr ? tls_stream_->fd() : socket_.get(); }
   // Once done.
   AuthenticatedStream take(const Endpoint& peer);

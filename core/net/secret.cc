@@ -4,9 +4,12 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
-#include <openssl/rand.h>
+#include <sys/random.h>
 
 #include <algorithm>
+#include <cerrno>
+
+#include "net/openssl.h"
 
 namespace hvd {
 namespace {
@@ -17,8 +20,7 @@ const unsigned char* raw(ConstBytes bytes) {
 
 // Fetched once: a fetch walks the library's tables under a lock.
 EVP_MAC* hmac_method() {
-  static EVP_MAC* method = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
-  HVD_CHECK(method != nullptr);
+  static EVP_MAC* const method = require_openssl(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
   return method;
 }
 
@@ -70,7 +72,7 @@ bool operator==(const Secret& a, const Secret& b) {
 
 struct Hmac::Context {
   EVP_MAC_CTX* mac = nullptr;
-  Context() : mac(EVP_MAC_CTX_new(hmac_method())) { HVD_CHECK(mac != nullptr); }
+  Context() : mac(require_openssl(EVP_MAC_CTX_new(hmac_method()))) {}
   ~Context() { EVP_MAC_CTX_free(mac); }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -80,7 +82,7 @@ Hmac::Hmac(const Secret& key) : context_(std::make_unique<Context>()) {
   char digest[] = "SHA256";
   const OSSL_PARAM parameters[] = {
       OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_END};
-  HVD_CHECK(EVP_MAC_init(context_->mac, raw(key.bytes()), Secret::kSize, parameters) == 1);
+  require_openssl(EVP_MAC_init(context_->mac, raw(key.bytes()), Secret::kSize, parameters) == 1);
 }
 
 Hmac::Hmac(Hmac&&) noexcept = default;
@@ -88,15 +90,15 @@ Hmac& Hmac::operator=(Hmac&&) noexcept = default;
 Hmac::~Hmac() = default;
 
 Digest Hmac::operator()(std::initializer_list<ConstBytes> parts) {
-  HVD_CHECK(EVP_MAC_init(context_->mac, nullptr, 0, nullptr) == 1);  // the same key again
+  require_openssl(EVP_MAC_init(context_->mac, nullptr, 0, nullptr) == 1);  // the same key again
   for (const ConstBytes part : parts) {
-    HVD_CHECK(EVP_MAC_update(context_->mac, raw(part), part.size()) == 1);
+    require_openssl(EVP_MAC_update(context_->mac, raw(part), part.size()) == 1);
   }
   Digest digest;
   size_t length = 0;
-  HVD_CHECK(EVP_MAC_final(context_->mac, reinterpret_cast<unsigned char*>(digest.data()), &length,
-                          digest.size()) == 1 &&
-            length == digest.size());
+  require_openssl(EVP_MAC_final(context_->mac, reinterpret_cast<unsigned char*>(digest.data()),
+                                &length, digest.size()) == 1 &&
+                  length == digest.size());
   return digest;
 }
 
@@ -109,8 +111,12 @@ bool equal_in_constant_time(ConstBytes a, ConstBytes b) {
 }
 
 void fill_random(Bytes out) {
-  HVD_CHECK(
-      RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) == 1);
+  // From the kernel itself: OpenSSL's generator takes memory to start, and has none to give then.
+  while (!out.empty()) {
+    const ssize_t got = ::getrandom(out.data(), out.size(), 0);
+    HVD_CHECK(got >= 0 || errno == EINTR);
+    if (got > 0) out = out.subspan(static_cast<size_t>(got));
+  }
 }
 
 }  // namespace hvd

@@ -135,6 +135,19 @@ Result<Endpoint> peer_endpoint(const Fd& socket) {
   return peer.unmapped();
 }
 
+std::string peer_name(int fd, const Endpoint& endpoint) {
+  constexpr auto kNobody = static_cast<uid_t>(-1);  // what a TCP socket has
+  ucred process{};
+  socklen_t length = sizeof(process);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &length) != 0 || process.uid == kNobody) {
+    return endpoint.to_string();
+  }
+  const std::string user = " of user " + std::to_string(process.uid);
+  // A process of another pid namespace has no number here.
+  if (process.pid == 0) return "a process" + user + " in another pid namespace";
+  return "process " + std::to_string(process.pid) + user;
+}
+
 Result<Fd> accept_from(const Fd& listener) {
   while (true) {
     Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "base/deadline.h"
 #include "base/status.h"
@@ -20,6 +21,8 @@ Result<Fd> listen_on(const Endpoint& where, int backlog = 1024);
 Result<Endpoint> local_endpoint(const Fd& socket);
 // IPv4 peers of an IPv6 socket are shown as IPv4, those of a Unix socket as loopback.
 Result<Endpoint> peer_endpoint(const Fd& socket);
+// How messages name the peer of `fd`: `endpoint`, or the process and the user of a Unix socket.
+std::string peer_name(int fd, const Endpoint& endpoint);
 
 // The next waiting connection, or an empty Fd when there is none. kUnavailable means that this
 // process or machine is out of descriptors or memory: accept again after closing something.

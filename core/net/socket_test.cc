@@ -2,6 +2,7 @@
 
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -106,6 +107,21 @@ TEST(Socket, AnyAddressOfIPv6ServesIPv4Too) {
   const auto server = accept_from(*listener);
   ASSERT_OK(server);
   EXPECT_EQ(*peer_endpoint(*server), *local_endpoint(*client));  // shown as IPv4
+}
+
+TEST(Socket, APeerOnAUnixSocketIsNamedByItsProcessAndUser) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const Fd here(ends[0]);
+  const Fd there(ends[1]);
+  EXPECT_EQ(peer_name(here.get(), *peer_endpoint(here)),
+            "process " + std::to_string(getpid()) + " of user " + std::to_string(getuid()));
+  const auto listener = listen_on(Endpoint::loopback());
+  ASSERT_OK(listener);
+  const auto client = connect_to(*local_endpoint(*listener), soon());
+  ASSERT_OK(client);
+  EXPECT_EQ(peer_name(client->get(), *peer_endpoint(*client)),
+            local_endpoint(*listener)->to_string());
 }
 
 TEST(Socket, ListeningTwiceOnOnePortFailsWithTheAddress) {

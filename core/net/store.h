@@ -21,6 +21,8 @@
 
 namespace hvd {
 
+class Resolver;
+
 // What the store refuses to hold; each refusal is an error that names the limit.
 struct StoreLimits {
   size_t key_bytes = 1024;
@@ -52,6 +54,9 @@ class StoreServer {
   // Closes every connection and ends the thread. May be called twice.
   void stop();
 
+  // Whether a server of this process listens on that port.
+  static bool has_port(uint16_t port);
+
  private:
   class Loop;
   StoreServer(std::vector<Endpoint> endpoints, std::unique_ptr<Loop> loop);
@@ -67,14 +72,22 @@ class StoreServer {
 // (kPeerLost) does not.
 class StoreClient {
  public:
-  // Tries until the deadline: the store may come up later than its clients. A store of another job
-  // (kUnauthenticated) is refused at once.
+  // Tries until the deadline: the store may come up later than its clients, and so may its name.
+  // A connection that is closed before it is authenticated is tried again too. A store that does
+  // not fit is final: kUnauthenticated for another job, kPrecondition for another version or
+  // another HOROVOD_TLS.
   static Result<std::unique_ptr<StoreClient>> connect(std::span<const Endpoint> where,
                                                       const Secret& secret, bool tls,
                                                       Deadline deadline);
   // `places` as for resolve(), several with commas between them.
   static Result<std::unique_ptr<StoreClient>> connect(std::string_view places, const Secret& secret,
                                                       bool tls, Deadline deadline);
+  static Result<std::unique_ptr<StoreClient>> connect(std::string_view places, const Secret& secret,
+                                                      bool tls, Deadline deadline,
+                                                      Resolver& resolver);
+
+  // Whether the store is served by this process, and so ends with it.
+  bool is_served_here() const;
 
   // How long the server may take for what needs no waiting; 30 seconds unless set.
   void set_answer_timeout(std::chrono::milliseconds timeout) { answer_timeout_ = timeout; }
@@ -116,6 +129,9 @@ class StoreClient {
 
  private:
   explicit StoreClient(Channel channel);
+  // Tries until it succeeds, fails for good, or the deadline comes.
+  static Result<std::unique_ptr<StoreClient>> connect_when_up(
+      FunctionRef<Result<AuthenticatedStream>()> try_once, Deadline deadline);
   Status failed(const Status& why) const;
   Status send(ConstBytes message, Deadline deadline);
   // The next answer that is not older than request `oldest_id`.

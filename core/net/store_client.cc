@@ -1,10 +1,10 @@
-#include <poll.h>
-
-#include <algorithm>
 #include <chrono>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "net/authenticate.h"
+#include "net/resolver.h"
+#include "net/retry_pauses.h"
 #include "net/socket.h"
 #include "net/store.h"
 #include "net/store_table.h"
@@ -17,21 +17,49 @@ constexpr std::chrono::seconds kMissingTimeout{1};
 // How often a wait looks whether it is still wanted.
 constexpr std::chrono::milliseconds kCheckEvery{50};
 
-// Between two attempts to reach a store that does not listen yet.
-constexpr std::chrono::milliseconds kFirstPause{5};
-constexpr std::chrono::milliseconds kLongestPause{500};
+// About one second.
+constexpr int kTriesInSilence = 8;
 
-// Ranks and the process that serves the store are started together: who comes first is refused, and
-// tries again.
-Result<Fd> connect_when_up(std::span<const Endpoint> where, Deadline deadline) {
-  for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
-    auto socket = connect_any(where, deadline);
-    if (socket.status().code() != StatusCode::kUnavailable) return socket;
-    if (deadline.remaining() <= pause) {
-      return timeout_error("nobody answers there: " + socket.status().message());
-    }
-    (void)::poll(nullptr, 0, static_cast<int>(pause.count()));
+// Ranks and the process that serves the store are started together: a client that comes first is
+// refused, or does not find the store's name yet, and tries again. So does one whose connection was
+// closed before it was authenticated: a proxy does that whose backend is not up, and an acceptor
+// that has too many connections. A peer that has said that it does not fit is final.
+bool may_work_later(const Status& failure) {
+  return failure.code() == StatusCode::kUnavailable || failure.code() == StatusCode::kNotFound ||
+         failure.code() == StatusCode::kPeerLost;
+}
+
+Status out_of_time(const Status& last, int tries) {
+  if (last.code() == StatusCode::kUnavailable) {
+    return timeout_error("nobody answers there: " + last.message());
   }
+  return timeout_error("tried " + std::to_string(tries) +
+                       " times until the time was up, at last: " + last.message());
+}
+
+// All addresses of `places` that are known now; fails if there are none.
+Result<std::vector<Endpoint>> look_up(std::string_view places, Resolver& resolver,
+                                      Deadline deadline) {
+  std::vector<Endpoint> endpoints;
+  Status missing;
+  for (const std::string_view place : split(places, ',')) {
+    const auto found = resolve(place, resolver, deadline);
+    if (found.is_ok()) {
+      endpoints.insert(endpoints.end(), found->begin(), found->end());
+    } else if (found.status().code() == StatusCode::kInvalidArgument) {
+      return found.status();
+    } else {
+      missing = found.status();
+    }
+  }
+  if (endpoints.empty()) return missing;
+  return endpoints;
+}
+
+Result<AuthenticatedStream> connect_once(std::span<const Endpoint> where, const Secret& secret,
+                                         bool tls, Deadline deadline) {
+  HVD_TRY_ASSIGN(Fd socket, connect_any(where, deadline));
+  return connect_stream(std::move(socket), secret, {tls}, deadline);
 }
 
 template <typename... Args>
@@ -53,26 +81,61 @@ std::string join(const std::vector<std::string>& names) {
 Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::span<const Endpoint> where,
                                                           const Secret& secret, bool tls,
                                                           Deadline deadline) {
-  auto socket = connect_when_up(where, deadline);
-  if (!socket.is_ok()) return socket.status().with_context("rendezvous store");
-  auto peer = connect_stream(std::move(socket).value(), secret, {tls}, deadline);
-  if (!peer.is_ok()) return peer.status().with_context("rendezvous store");
-  return std::unique_ptr<StoreClient>(new StoreClient(Channel(std::move(peer).value())));
+  return connect_when_up([&] { return connect_once(where, secret, tls, deadline); }, deadline);
 }
 
 Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::string_view places,
                                                           const Secret& secret, bool tls,
                                                           Deadline deadline) {
-  std::vector<Endpoint> endpoints;
-  for (const std::string_view place : split(places, ',')) {
-    auto found = resolve(place);
-    if (!found.is_ok()) return found.status().with_context("rendezvous store");
-    endpoints.insert(endpoints.end(), found->begin(), found->end());
+  return connect(places, secret, tls, deadline, Resolver::system());
+}
+
+Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::string_view places,
+                                                          const Secret& secret, bool tls,
+                                                          Deadline deadline, Resolver& resolver) {
+  const auto try_once = [&]() -> Result<AuthenticatedStream> {
+    HVD_TRY_ASSIGN(const auto where, look_up(places, resolver, deadline));
+    return connect_once(where, secret, tls, deadline);
+  };
+  return connect_when_up(try_once, deadline);
+}
+
+Result<std::unique_ptr<StoreClient>> StoreClient::connect_when_up(
+    FunctionRef<Result<AuthenticatedStream>()> try_once, Deadline deadline) {
+  Status before;  // why the try before this one failed
+  for (RetryPauses pauses(deadline);;) {
+    auto peer = try_once();
+    if (peer.is_ok()) {
+      return std::unique_ptr<StoreClient>(new StoreClient(Channel(std::move(peer).value())));
+    }
+    Status why = peer.status();
+    if (may_work_later(why)) {
+      // A refused connection is usual at the start of a job, the other reasons are not.
+      if (pauses.tries() == kTriesInSilence && why.code() != StatusCode::kUnavailable) {
+        HVD_LOG(kWarning, "rendezvous store: {}; it is tried again until the time is up",
+                why.message());
+      }
+      before = why;
+      if (pauses.pause()) continue;
+      why = out_of_time(why, pauses.tries());
+    } else if (why.code() == StatusCode::kTimeout && !before.is_ok()) {
+      why = timeout_error(why.message() + "; the try before it: " + before.message());
+    }
+    return why.with_context("rendezvous store");
   }
-  return connect(endpoints, secret, tls, deadline);
 }
 
 StoreClient::StoreClient(Channel channel) : channel_(std::move(channel)) {}
+
+bool StoreClient::is_served_here() const {
+  sockaddr_storage own{};
+  socklen_t length = sizeof(own);
+  if (getsockname(channel_.fd(), reinterpret_cast<sockaddr*>(&own), &length) != 0) return false;
+  const auto here = Endpoint::from_sockaddr(reinterpret_cast<sockaddr*>(&own), length);
+  // A connection to an address of this machine begins at the same address.
+  return here.is_ok() && here->unmapped().host() == channel_.peer().unmapped().host() &&
+         StoreServer::has_port(channel_.peer().port());
+}
 
 Status StoreClient::failed(const Status& why) const {
   return why.with_context("rendezvous store " + channel_.peer().to_string());

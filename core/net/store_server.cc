@@ -1,8 +1,10 @@
 #include <atomic>
 #include <deque>
+#include <set>
 #include <unordered_map>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "net/acceptor.h"
 #include "net/poller.h"
@@ -16,6 +18,16 @@ namespace {
 // One block of tokens for each address, then those of the clients.
 constexpr uint64_t kAcceptorTokens = uint64_t{1} << 32;
 constexpr uint64_t kFirstClient = uint64_t{1} << 62;
+
+// The ports of all servers of this process. Never destroyed: a server may end with the process.
+struct Ports {
+  Mutex mutex;
+  std::multiset<uint16_t> served HVD_GUARDED_BY(mutex);
+};
+Ports& ports() {
+  static auto* const all = new Ports;
+  return *all;
+}
 
 }  // namespace
 
@@ -40,13 +52,24 @@ class StoreServer::Loop {
     return Status::ok();
   }
 
-  void run() {
+  // Its clients find their connections closed when it ends early.
+  void run() noexcept {
+    try {
+      run_until_stopped();
+    } catch (...) {
+      HVD_LOG(kError, "rendezvous store: no memory is left; it ends here");
+    }
+    clients_.clear();
+    acceptors_.clear();
+  }
+
+  void run_until_stopped() {
     std::vector<PollEvent> events;
     while (!stopping_.load(std::memory_order_acquire)) {
       const Status waited = poller_->wait(events, next_deadline());
       if (!waited.is_ok()) {
         HVD_LOG(kError, "rendezvous store: {}; it ends here", waited.message());
-        break;
+        return;
       }
       for (const PollEvent& event : events) {
         if (event.token < kFirstClient) {
@@ -58,8 +81,6 @@ class StoreServer::Loop {
       serve_ready();
       for (const auto& acceptor : acceptors_) acceptor->expire();
     }
-    clients_.clear();
-    acceptors_.clear();
   }
 
   void stop() {
@@ -171,7 +192,11 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const Secret& secret,
 StoreServer::StoreServer(std::vector<Endpoint> endpoints, std::unique_ptr<Loop> loop)
     : endpoints_(std::move(endpoints)),
       loop_(std::move(loop)),
-      thread_(start_thread("hvd-store", [this] { loop_->run(); })) {}
+      thread_(start_thread("hvd-store", [this] { loop_->run(); })) {
+  Ports& all = ports();
+  MutexLock lock(all.mutex);
+  for (const Endpoint& each : endpoints_) all.served.insert(each.port());
+}
 
 StoreServer::~StoreServer() { stop(); }
 
@@ -180,6 +205,15 @@ void StoreServer::stop() {
   if (mark_.in_child()) return thread_.detach();  // it did not come with us
   loop_->stop();
   thread_.join();
+  Ports& all = ports();
+  MutexLock lock(all.mutex);
+  for (const Endpoint& each : endpoints_) all.served.extract(each.port());
+}
+
+bool StoreServer::has_port(uint16_t port) {
+  Ports& all = ports();
+  MutexLock lock(all.mutex);
+  return all.served.contains(port);
 }
 
 }  // namespace hvd

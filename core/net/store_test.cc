@@ -5,9 +5,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
+#include "net/acceptor.h"
 #include "net/authenticate.h"
+#include "net/resolver.h"
 #include "net/socket.h"
 #include "testing/assertions.h"
 
@@ -239,6 +242,103 @@ TEST_P(Store, AClientThatComesBeforeTheServerWaitsForIt) {
   EXPECT_OK((*early)->set("a", "b"));
 }
 
+// Listens where a store should be, closes the first connections, and behaves from then on.
+class BadBeginner {
+ public:
+  explicit BadBeginner(const Secret& secret, int hang_ups)
+      : listener_(listen_on(Endpoint::loopback()).value()),
+        where_(*local_endpoint(listener_)),
+        secret_(secret),
+        hang_ups_(hang_ups),
+        thread_([this] { run(); }) {}
+  ~BadBeginner() {
+    stop_ = true;
+    poller_->wake();
+    thread_.join();
+  }
+  const Endpoint& where() const { return where_; }
+
+ private:
+  // Whether it is to go on; the destructor's wake and the limit end it.
+  bool wait(std::vector<PollEvent>& events) {
+    return !stop_ && poller_->wait(events, limit_).is_ok() && !events.empty();
+  }
+  void run() {
+    std::vector<PollEvent> events;
+    (void)poller_->add(listener_.get(), kReadable, 1);
+    for (int i = 0; i < hang_ups_; ++i) {
+      if (!wait(events)) return;
+      const Fd socket = accept_from(listener_).value();
+      // Some before the hello has come, some after it.
+      if (i % 2 == 1) (void)wait_for(socket.get(), POLLIN, limit_);
+    }
+    poller_->remove(listener_.get());
+    bool accepted = false;
+    const auto acceptor =
+        Acceptor::create(std::move(listener_), secret_, {}, *poller_, uint64_t{1} << 32,
+                         [&](const AuthenticatedStream&) { accepted = true; });
+    while (!accepted && wait(events)) {
+      for (const PollEvent& event : events) (*acceptor)->on_event(event);
+    }
+  }
+
+  const Deadline limit_ = soon();
+  Fd listener_;
+  const Endpoint where_;
+  const Secret secret_;
+  const int hang_ups_;
+  const std::unique_ptr<Poller> poller_ = Poller::create().value();
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+TEST(StoreClientConnect, AHangUpBeforeAuthenticationIsTriedAgain) {
+  const Secret secret = Secret::generate();
+  const BadBeginner server(secret, 5);
+  EXPECT_OK(StoreClient::connect({&server.where(), 1}, secret, false, soon()));
+}
+
+TEST(StoreClientConnect, AtTheDeadlineItSaysWhatHappenedLast) {
+  const Secret secret = Secret::generate();
+  const BadBeginner server(secret, 1'000'000);
+  ::testing::internal::CaptureStderr();
+  const auto client =
+      StoreClient::connect({&server.where(), 1}, secret, false, Deadline::after(milliseconds(50)));
+  (void)::testing::internal::GetCapturedStderr();
+  EXPECT_CODE(StatusCode::kTimeout, client);
+  EXPECT_THAT(client.status().message(),
+              AllOf(HasSubstr("rendezvous store: "), HasSubstr(server.where().to_string()),
+                    HasSubstr("hung up before it authenticated itself")));
+}
+
+TEST(StoreClientConnect, ANameThatIsNotKnownYetIsTriedAgain) {
+  const Secret secret = Secret::generate();
+  StoreServerOptions options;
+  options.bind = Endpoint::loopback();
+  const auto server = StoreServer::start(secret, options);
+  ASSERT_OK(server);
+  std::atomic<int> asked{0};
+  Resolver resolver([&](const std::string& host) -> Result<std::vector<Endpoint>> {
+    if (++asked <= 3) return not_found("host \"" + host + "\": not yet");
+    return std::vector<Endpoint>{Endpoint::loopback()};
+  });
+  const std::string place = "store.test:" + std::to_string((*server)->endpoint().port());
+  EXPECT_OK(StoreClient::connect(place, secret, false, soon(), resolver));
+  EXPECT_EQ(asked, 4);
+  // A place whose name is unknown does not keep from another one.
+  asked = -1'000'000;
+  EXPECT_OK(StoreClient::connect(place + "," + (*server)->endpoint().to_string(), secret, false,
+                                 soon(), resolver));
+
+  const auto never =
+      StoreClient::connect(place, secret, false, Deadline::after(milliseconds(20)), resolver);
+  EXPECT_CODE(StatusCode::kTimeout, never);
+  EXPECT_THAT(never.status().message(), HasSubstr("host \"store.test\": "));
+  // What can never be an address is final.
+  EXPECT_CODE(StatusCode::kInvalidArgument,
+              StoreClient::connect("store.test", secret, false, soon(), resolver));
+}
+
 TEST_P(Store, OtherSecretIsRefusedOnBothSides) {
   const auto other =
       StoreClient::connect({&server_->endpoint(), 1}, Secret::generate(), tls(), soon());
@@ -338,7 +438,7 @@ TEST_P(Store, ThousandIdleConnectionsAreBoundedAndAGoodClientStillGetsIn) {
   EXPECT_OK(early->set("a", "b"));
   EXPECT_LE(open_descriptors(), before + kIdle + 256 + 1);
   server_->stop();
-  EXPECT_THAT(log(), HasSubstr("the oldest of 256 connections"));
+  EXPECT_THAT(log(), HasSubstr("more than 256 connections have not authenticated"));
 }
 
 class ImpatientStore : public Store {

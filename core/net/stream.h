@@ -1,4 +1,4 @@
-// A non-blocking stream of bytes to one authenticated peer: a bare socket, or TLS over it.
+// A non-blocking stream of bytes to one authenticated peer: a bare socket, or tags or TLS over it.
 //
 // One caller at a time, for both directions together. A peer that is gone, whether it closed the
 // connection or crashed, is a failure with kPeerLost and no rank: the owner knows which rank it
@@ -42,8 +42,8 @@ class Stream {
   virtual uint32_t write_waits_for() const { return kWritable; }
 };
 
-// The bare socket. The peer is authenticated, what it sends later is not: control traffic adds
-// tags (net/frame.h), tensors travel as they are unless TLS is on.
+// The bare socket. The peer is authenticated, what it sends later is not: messages get tags by
+// net/frame.h, tensors between hosts by net/tagged_stream.h.
 std::unique_ptr<Stream> make_socket_stream(Fd socket);
 
 // Keys for authenticating messages, one per direction and different for each connection.

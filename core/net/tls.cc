@@ -6,9 +6,15 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "net/openssl.h"
 
 namespace hvd {
 namespace {
@@ -17,6 +23,9 @@ constexpr char kCipher[] = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kCipherId[] = {0x13, 0x01};
 constexpr std::string_view kIdentity = "hvd";
 constexpr size_t kRecord = 16384;  // the most that one TLS record holds
+// Records are 16 KiB, and a system call for each made writing cost a third more: so much is
+// encrypted before it is sent, and read before it is decrypted. It stays in the cache.
+constexpr size_t kBatch = 64 << 10;
 
 // What the library's socket object needs to know, and what it tells us about failures.
 struct Wire {
@@ -24,21 +33,55 @@ struct Wire {
   Secret key;
   int error = 0;     // errno of the last failed call
   bool eof = false;  // the peer closed
+  // Encrypted, and not yet taken by the socket.
+  std::vector<std::byte> queue{};
+  size_t queue_start = 0;
+  // Has arrived, and is not yet decrypted. Null until the handshake is done: the code that gets the
+  // stream then may wait for the poller, which sees only what the socket has.
+  std::unique_ptr<std::array<std::byte, kBatch>> arrived{};
+  size_t arrived_begin = 0;
+  size_t arrived_end = 0;
+
+  size_t queued() const { return queue.size() - queue_start; }
 };
 
 Wire& wire_of(BIO* bio) { return *static_cast<Wire*>(BIO_get_data(bio)); }
 
-// The library's own socket object calls write(), which raises SIGPIPE when the peer is gone; a
-// library must neither die of that signal nor switch it off for the whole process.
+// How many bytes the socket takes now; -1 on a failure, which `wire` then knows.
+ssize_t send_some(Wire& wire, const void* data, size_t size) {
+  while (true) {
+    // The library's own socket object calls write(), which raises SIGPIPE when the peer is gone; a
+    // library must neither die of that signal nor switch it off for the whole process.
+    const ssize_t count = ::send(wire.socket.get(), data, size, MSG_NOSIGNAL);
+    if (count >= 0) return count;
+    if (errno == EAGAIN) return 0;
+    if (errno == EINTR) continue;
+    wire.error = errno;
+    return -1;
+  }
+}
+
+// Takes everything, and leaves it to flush(): a key update that could not be written would stop
+// SSL_read() as well, and two peers with full sockets that both change their keys would then wait
+// for each other for ever.
 int wire_write(BIO* bio, const char* data, int size) {
   BIO_clear_retry_flags(bio);
   Wire& wire = wire_of(bio);
-  const ssize_t count = ::send(wire.socket.get(), data, static_cast<size_t>(size), MSG_NOSIGNAL);
-  if (count >= 0) return static_cast<int>(count);
-  if (errno == EAGAIN || errno == EINTR) {
-    BIO_set_retry_write(bio);
+  const ConstBytes bytes = std::as_bytes(std::span(data, static_cast<size_t>(size)));
+  wire.queue.insert(wire.queue.end(), bytes.begin(), bytes.end());
+  return size;
+}
+
+int nothing_read(BIO* bio, bool eof, int error) {
+  Wire& wire = wire_of(bio);
+  if (eof) {
+    wire.eof = true;
+    return 0;
+  }
+  if (error == EAGAIN || error == EINTR) {
+    BIO_set_retry_read(bio);
   } else {
-    wire.error = errno;
+    wire.error = error;
   }
   return -1;
 }
@@ -46,18 +89,22 @@ int wire_write(BIO* bio, const char* data, int size) {
 int wire_read(BIO* bio, char* data, int size) {
   BIO_clear_retry_flags(bio);
   Wire& wire = wire_of(bio);
-  const ssize_t count = ::recv(wire.socket.get(), data, static_cast<size_t>(size), 0);
-  if (count > 0) return static_cast<int>(count);
-  if (count == 0) {
-    wire.eof = true;
-    return 0;
+  const int socket = wire.socket.get();
+  const auto wanted = static_cast<size_t>(size);
+  if (wire.arrived == nullptr) {
+    const ssize_t count = ::recv(socket, data, wanted, 0);
+    return count > 0 ? static_cast<int>(count) : nothing_read(bio, count == 0, errno);
   }
-  if (errno == EAGAIN || errno == EINTR) {
-    BIO_set_retry_read(bio);
-  } else {
-    wire.error = errno;
+  if (wire.arrived_begin == wire.arrived_end) {
+    const ssize_t count = ::recv(socket, wire.arrived->data(), wire.arrived->size(), 0);
+    if (count <= 0) return nothing_read(bio, count == 0, errno);
+    wire.arrived_begin = 0;
+    wire.arrived_end = static_cast<size_t>(count);
   }
-  return -1;
+  const size_t count = std::min(wanted, wire.arrived_end - wire.arrived_begin);
+  std::memcpy(data, wire.arrived->data() + wire.arrived_begin, count);
+  wire.arrived_begin += count;
+  return static_cast<int>(count);
 }
 
 long wire_control(BIO* /*bio*/, int command, long /*number*/, void* /*pointer*/) {
@@ -67,7 +114,7 @@ long wire_control(BIO* /*bio*/, int command, long /*number*/, void* /*pointer*/)
 BIO_METHOD* wire_method() {
   static BIO_METHOD* method = [] {
     BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "hvd socket");
-    HVD_CHECK(made != nullptr);
+    require_openssl(made);
     BIO_meth_set_write(made, wire_write);
     BIO_meth_set_read(made, wire_read);
     BIO_meth_set_ctrl(made, wire_control);
@@ -109,10 +156,10 @@ int find_key(SSL* ssl, const unsigned char* identity, size_t length, SSL_SESSION
 
 SSL_CTX* make_context(const SSL_METHOD* method) {
   SSL_CTX* context = SSL_CTX_new(method);
-  HVD_CHECK(context != nullptr);
-  HVD_CHECK(SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1);
-  HVD_CHECK(SSL_CTX_set_ciphersuites(context, kCipher) == 1);
-  HVD_CHECK(SSL_CTX_set_num_tickets(context, 0) == 1);
+  require_openssl(context);
+  require_openssl(SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1);
+  require_openssl(SSL_CTX_set_ciphersuites(context, kCipher) == 1);
+  require_openssl(SSL_CTX_set_num_tickets(context, 0) == 1);
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -163,15 +210,26 @@ class OpenSslStream final : public TlsStream {
 
   Result<uint32_t> shake_hands() override {
     ERR_clear_error();
-    const int outcome = SSL_do_handshake(ssl_);
-    if (outcome != 1) return blocked_or_failed(outcome);
+    const int outcome = SSL_is_init_finished(ssl_) == 1 ? 1 : SSL_do_handshake(ssl_);
+    // Also when it has failed: an alert tells the peer why.
+    const Result<bool> flushed = flush();
+    if (outcome != 1) {
+      HVD_TRY_ASSIGN(const uint32_t waits_for, blocked_or_failed(outcome));
+      HVD_TRY(flushed.status());
+      return *flushed ? waits_for : kWritable;
+    }
     if (SSL_session_reused(ssl_) != 1) {
       return unauthenticated("TLS: the peer did not use the key of the job");
     }
+    HVD_TRY(flushed.status());
+    if (!*flushed) return kWritable;
+    wire_.arrived = std::make_unique_for_overwrite<std::array<std::byte, kBatch>>();
     return uint32_t{0};
   }
 
   Result<size_t> read_some(Bytes in) override {
+    // The answer to a key update that the peer has asked for may be left.
+    if (wire_.queued() > 0) HVD_TRY(flush().status());
     size_t total = 0;
     while (total < in.size()) {
       ERR_clear_error();
@@ -180,7 +238,7 @@ class OpenSslStream final : public TlsStream {
       if (outcome != 1) {
         // A failure stays with the library and is met again by the next call.
         if (total > 0) break;
-        HVD_TRY_ASSIGN(read_waits_for_, blocked_or_failed(outcome));
+        HVD_TRY(blocked_or_failed(outcome).status());
         return size_t{0};
       }
       total += count;
@@ -191,68 +249,97 @@ class OpenSslStream final : public TlsStream {
   Result<size_t> write_some(ConstBytes out) override { return write_gather({&out, 1}); }
 
   Result<size_t> write_gather(std::span<const ConstBytes> pieces) override {
-    // The record that the last call encrypted goes first, whatever way the caller cuts it now.
-    size_t resumed = 0;
-    if (!blocked_.empty()) {
-      HVD_TRY_ASSIGN(resumed, write_record(blocked_));
-      if (resumed == 0) return size_t{0};
-      blocked_.clear();
-    }
-    size_t total = resumed;
-    size_t skip = resumed;
+    HVD_TRY_ASSIGN(const bool flushed, flush());
+    if (!flushed) return size_t{0};
+    // Begins with the byte that was encrypted by the last call and not called taken.
+    size_t total = std::exchange(held_back_, 0);
+    size_t skip = total;
     for (ConstBytes piece : pieces) {
       const size_t written_before = std::min(skip, piece.size());
       skip -= written_before;
       piece = piece.subspan(written_before);
       while (!piece.empty()) {
         const ConstBytes record = piece.first(std::min(piece.size(), kRecord));
-        HVD_TRY_ASSIGN(const size_t count, write_record(record));
-        if (count == 0) {
-          blocked_.assign(record.begin(), record.end());
-          return total;
-        }
-        total += count;
-        piece = piece.subspan(count);
+        HVD_TRY(write_record(record));
+        total += record.size();
+        piece = piece.subspan(record.size());
+        if (wire_.queued() < kBatch) continue;
+        HVD_TRY_ASSIGN(const bool sent, flush());
+        if (!sent) return hold_back(total);
       }
     }
     HVD_CHECK(skip == 0);  // the caller took back bytes that it had offered
-    return total;
+    HVD_TRY_ASSIGN(const bool sent, flush());
+    return sent ? total : hold_back(total);
   }
 
   int fd() const override { return wire_.socket.get(); }
-  bool has_buffered() const override { return SSL_pending(ssl_) > 0; }
-  uint32_t read_waits_for() const override { return read_waits_for_; }
-  uint32_t write_waits_for() const override { return write_waits_for_; }
+  bool has_buffered() const override {
+    return SSL_pending(ssl_) > 0 || wire_.arrived_begin < wire_.arrived_end;
+  }
+  uint32_t read_waits_for() const override {
+    return kReadable | (wire_.queued() > 0 && held_back_ == 0 ? kWritable : 0);
+  }
+
+  void change_key_after(uint64_t records) override { records_per_key_ = records; }
+  uint64_t key_changes() const override { return key_changes_; }
 
  private:
-  // All of `record`, or 0 when the socket is full.
-  Result<size_t> write_record(ConstBytes record) {
+  // The caller has to come back to have the rest sent: it is told that its last byte is not taken.
+  size_t hold_back(size_t total) {
+    held_back_ = 1;
+    return total - held_back_;
+  }
+
+  Status write_record(ConstBytes record) {
     ERR_clear_error();
+    if (records_ == records_per_key_) {
+      // The next write begins with it. The peer changes its own key by its own count.
+      if (SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return failure();
+      records_ = 0;
+      ++key_changes_;
+    }
     size_t count = 0;
-    const int outcome = SSL_write_ex(ssl_, record.data(), record.size(), &count);
-    if (outcome == 1) return count;
-    HVD_TRY_ASSIGN(write_waits_for_, blocked_or_failed(outcome));
-    return size_t{0};
+    if (SSL_write_ex(ssl_, record.data(), record.size(), &count) != 1) return failure();
+    HVD_CHECK(count == record.size());
+    ++records_;
+    return Status::ok();
+  }
+
+  // Whether the socket has taken all that is encrypted.
+  Result<bool> flush() {
+    while (wire_.queued() > 0) {
+      const ssize_t sent = send_some(wire_, wire_.queue.data() + wire_.queue_start, wire_.queued());
+      if (sent < 0) return failure();
+      if (sent == 0) return false;
+      wire_.queue_start += static_cast<size_t>(sent);
+    }
+    wire_.queue.clear();
+    wire_.queue_start = 0;
+    return true;
   }
 
   Result<uint32_t> blocked_or_failed(int outcome) {
     switch (SSL_get_error(ssl_, outcome)) {
       case SSL_ERROR_WANT_READ: return kReadable;
-      case SSL_ERROR_WANT_WRITE: return kWritable;
-      default: break;
+      default: return failure();
     }
+  }
+
+  Status failure() {
     if (wire_.error != 0) {
-      return Status(StatusCode::kPeerLost, io_error("connection lost", wire_.error).message());
+      return {StatusCode::kPeerLost, io_error("connection lost", wire_.error).message()};
     }
-    if (wire_.eof) return Status(StatusCode::kPeerLost, "the peer closed the connection");
+    if (wire_.eof) return {StatusCode::kPeerLost, "the peer closed the connection"};
     return unauthenticated("TLS: " + library_reason());
   }
 
   Wire wire_;
   SSL* ssl_ = nullptr;
-  std::vector<std::byte> blocked_;  // a record that is encrypted but not yet written
-  uint32_t read_waits_for_ = kReadable;
-  uint32_t write_waits_for_ = kWritable;
+  size_t held_back_ = 0;  // bytes at the end of what is queued that the caller will offer again
+  uint64_t records_per_key_ = kRecordsPerKey;
+  uint64_t records_ = 0;  // under the present key for sending
+  uint64_t key_changes_ = 0;
 };
 
 }  // namespace

@@ -21,6 +21,14 @@ class TlsStream : public Stream {
   // Goes as far as it can without blocking: 0 when done, else what to poll for before the next
   // call. Reading and writing come after that.
   virtual Result<uint32_t> shake_hands() = 0;
+
+  // Each side changes the key that it sends with, and tells the other, long before the limit of
+  // RFC 8446, section 5.5 for one key of AES-GCM, which is 2^24.5 full records or 390 GB.
+  static constexpr uint64_t kRecordsPerKey = uint64_t{1} << 22;  // 69 GB
+  // For tests, which do not send that much.
+  virtual void change_key_after(uint64_t records) = 0;
+  // How often the key for sending was changed.
+  virtual uint64_t key_changes() const = 0;
 };
 
 }  // namespace hvd

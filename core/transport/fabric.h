@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "base/deadline.h"
 #include "base/fork_mark.h"
 #include "base/status.h"
+#include "net/address.h"
 #include "net/secret.h"
 #include "net/store.h"
 #include "transport/control/port.h"
@@ -33,9 +35,16 @@ struct FabricOptions {
   // Where to listen, by name; empty means all but loopback, or loopback if there is nothing else.
   std::vector<std::string> interfaces;
   bool tls = false;           // HOROVOD_TLS
+  bool tags = true;           // HOROVOD_WIRE_PROTECTION=tags; TLS needs none
   bool shared_memory = true;  // off: ranks of one host use Unix sockets
   // HOROVOD_HEARTBEAT_TIMEOUT_SECONDS: who is silent for so long is lost.
-  std::chrono::milliseconds heartbeat_timeout{10'000};
+  std::chrono::milliseconds heartbeat_timeout{5'000};
+  // What the other ranks are told instead of an address where this one listens: tests put a relay
+  // in between.
+  std::function<Endpoint(const Endpoint& listening)> advertise;
+  // How long join() of the process that serves the store waits, once a rank is lost, for ranks that
+  // have not come yet: they are to hear why.
+  std::chrono::milliseconds linger{3'000};
 };
 
 // One per process and round. join is collective, and so are make_mesh and make_control among the

@@ -2,6 +2,9 @@
 // of conformance_test.cc, which runs over fabrics too.
 #include "transport/fabric.h"
 
+#include <poll.h>
+
+#include <atomic>
 #include <filesystem>
 #include <numeric>
 #include <set>
@@ -148,6 +151,36 @@ TEST(Fabric, TlsCoversTheStoreTheWatchAndTheData) {
     for (const size_t bytes : {1, 1000, 3'000'000}) HVD_TRY(round_trip(*net, bytes));
     return Status::ok();
   }));
+}
+
+TEST(Fabric, AnotherWireProtectionOnOneRankIsNamedOnEveryRank) {
+  const auto outcomes = Job(3).run(
+      [](FabricOptions& options) {
+        own_host(options);
+        options.tags = options.rank != 1;
+      },
+      [](Fabric&) { return Status::ok(); });
+  for (const Status& outcome : outcomes) {
+    EXPECT_FALSE(outcome.is_ok());
+    EXPECT_THAT(outcome.message(), ::testing::HasSubstr("HOROVOD_WIRE_PROTECTION=tags"));
+    EXPECT_THAT(outcome.message(), ::testing::HasSubstr("HOROVOD_WIRE_PROTECTION=none"));
+    EXPECT_THAT(outcome.message(), ::testing::HasSubstr("rank 1"));
+  }
+}
+
+TEST(Fabric, TagsCoverTheDataBetweenHostsAlone) {
+  for (const bool tags : {false, true}) {
+    const auto two_hosts = [tags](FabricOptions& options) {
+      options.host_name = options.rank < 2 ? "a" : "b";
+      options.shared_memory = false;
+      options.tags = tags;
+    };
+    expect_all_ok(Job(4).run(two_hosts, [](Fabric& fabric) -> Status {
+      HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(4), soon()));
+      for (const size_t bytes : {1, 1000, 3'000'000}) HVD_TRY(round_trip(*net, bytes));
+      return Status::ok();
+    }));
+  }
 }
 
 TEST(Fabric, CommunicatorsOfSomeRanksInAnyOrderDoNotMixTheirBytes) {
@@ -341,6 +374,40 @@ TEST(Fabric, BadPeersAreTurnedAwayAndTheJobGoesOn) {
   }));
 }
 
+TEST(Fabric, AHangUpBeforeAuthenticationIsTriedAgainUntilThePeerRefuses) {
+  Job job(1);
+  const auto connect_to_store = [&] {
+    return StoreClient::connect(job.store().endpoint().to_string(), job.secret(), false, soon());
+  };
+  // Rank 1 is a listener alone, which closes three connections and then itself.
+  auto listener = listen_local();
+  ASSERT_OK(listener);
+  auto record = describe_this_process("localhost");
+  ASSERT_OK(record);
+  record->local_name = listener->name;
+  record->tags = true;
+  const auto fake = connect_to_store();
+  ASSERT_OK(fake);
+  ASSERT_OK((*fake)->enter_group("0", 1));
+  ASSERT_OK((*fake)->set("0/rank/1", encode(*record)));
+  int closed = 0;
+  std::thread peer([&] {
+    for (; closed < 3 && wait_for(listener->socket.get(), POLLIN, soon()).is_ok(); ++closed) {
+      (void)accept_from(listener->socket);
+    }
+    listener->socket.reset();
+  });
+  const auto client = connect_to_store();
+  ASSERT_OK(client);
+  const auto joined = Fabric::join({.rank = 0, .size = 2, .interfaces = {"lo"}}, job.secret(),
+                                   client->get(), soon());
+  peer.join();
+  EXPECT_EQ(closed, 3);
+  EXPECT_CODE(StatusCode::kPeerLost, joined);
+  EXPECT_EQ(joined.status().lost_rank(), 1);
+  EXPECT_THAT(joined.status().message(), ::testing::HasSubstr("Connection refused"));
+}
+
 TEST(Fabric, ARankThatNeverComesIsNamed) {
   Job job(1);
   auto client =
@@ -350,6 +417,61 @@ TEST(Fabric, ARankThatNeverComesIsNamed) {
                                    client->get(), Deadline::after(50ms));
   EXPECT_CODE(StatusCode::kTimeout, joined);
   EXPECT_THAT(joined.status().message(), ::testing::HasSubstr("rank/1"));
+}
+
+TEST(Fabric, ARankThatNeverComesIsNamedToTheOthersByTheFirstThatGivesUp) {
+  Job job(1);
+  const auto join = [&](int rank, Deadline deadline) {
+    const auto client =
+        StoreClient::connect(job.store().endpoint().to_string(), job.secret(), false, soon());
+    HVD_CHECK(client.is_ok());
+    return Fabric::join({.rank = rank, .size = 3, .interfaces = {"lo"}}, job.secret(),
+                        client->get(), deadline)
+        .status();
+  };
+  Status patient;
+  std::thread rank_2([&] { patient = join(2, soon()); });
+  EXPECT_CODE(StatusCode::kTimeout, join(0, Deadline::after(300ms)));
+  rank_2.join();
+  EXPECT_CODE(StatusCode::kPeerLost, patient);
+  EXPECT_EQ(patient.lost_rank(), 1);
+  EXPECT_THAT(patient.message(), ::testing::HasSubstr("had not come when rank 0 gave up"));
+}
+
+TEST(Fabric, TheServerOfTheStoreStaysUntilALateRankHasHeardOfALoss) {
+  Job job(1);
+  const auto connect_to_store = [&] {
+    return StoreClient::connect(job.store().endpoint().to_string(), job.secret(), false, soon())
+        .value();
+  };
+  const auto join = [&](int rank) {
+    const auto client = connect_to_store();
+    return Fabric::join({.rank = rank, .size = 3, .interfaces = {"lo"}, .linger = 20s},
+                        job.secret(), client.get(), soon())
+        .status();
+  };
+  auto rank_1 = connect_to_store();
+  ASSERT_OK(rank_1->enter_group("0", 1));
+  rank_1.reset();  // its process has died
+  std::atomic<bool> gave_up{false};
+  Status early;
+  Status others_know;
+  std::thread rank_0([&] {
+    early = join(0);
+    gave_up = true;
+    others_know = connect_to_store()->get("0/told/2").status();
+  });
+  // It knows, and is still there. Without reason to stay it would be gone after this time.
+  ASSERT_OK(connect_to_store()->wait("0/told/0", soon()));
+  std::this_thread::sleep_for(100ms);
+  EXPECT_FALSE(gave_up);
+  const Status late = join(2);
+  rank_0.join();
+  EXPECT_OK(others_know);
+  for (const Status& each : {early, late}) {
+    EXPECT_CODE(StatusCode::kPeerLost, each);
+    EXPECT_EQ(each.lost_rank(), 1);
+  }
 }
 
 // ---- Processes.

@@ -2,15 +2,42 @@
 
 #include <utility>
 
+#include "base/log.h"
+
 namespace hvd {
 
-void Health::fail(const Status& reason) {
+Status seen_by_others(int rank, const Status& failure) {
+  return is_broken(failure) ? peer_lost(rank, failure.message()) : failure;
+}
+
+void Health::fail(const Status& reason) noexcept {
   HVD_CHECK(!reason.is_ok());
   MutexLock lock(mutex_);
   if (failed_) return;
   reason_ = reason;
   failed_.store(true, std::memory_order_release);
-  for (const auto& [id, hear] : listeners_) hear(reason_);
+  failure_.notify_all();
+  // Each is called whatever happens to another: one that has no memory to pass the failure on does
+  // not keep the next from waking a thread.
+  for (const auto& [id, hear] : listeners_) {
+    try {
+      hear(reason_);
+    } catch (...) {
+      HVD_LOG(kError, "no memory to pass on a failure: {}", reason_.message());
+    }
+  }
+}
+
+bool Health::wait_for_failure(Deadline deadline) {
+  MutexLock lock(mutex_);
+  while (!failed_ && failure_.wait(mutex_, deadline)) {
+  }
+  return failed_;
+}
+
+void Health::leave(const Status& reason) noexcept {
+  left_ = true;
+  fail(reason);
 }
 
 Status Health::status() const {

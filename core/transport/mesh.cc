@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "transport/progress_limit.h"
+
 namespace hvd {
 namespace {
 
@@ -41,8 +43,12 @@ struct alignas(kAlignment) Mesh::Scratch {
 };
 
 struct Mesh::Wait {
-  Wait(int peer, size_t still_to_come, Deadline until, const WaitPolicy& usual, bool over_socket)
-      : from(peer), to_come(still_to_come), deadline(until), policy(usual), by_socket(over_socket) {
+  Wait(const Mesh& mesh, int peer, size_t still_to_come, Deadline until, bool over_socket)
+      : from(peer),
+        to_come(still_to_come),
+        limit(until, mesh.health_),
+        policy(mesh.options_.policy),
+        by_socket(over_socket) {
     restart(to_come);
   }
   void restart(size_t still_to_come) {
@@ -52,7 +58,7 @@ struct Mesh::Wait {
 
   const int from;  // -1: for the pending sends alone
   size_t to_come;
-  const Deadline deadline;
+  ProgressLimit limit;
   const WaitPolicy& policy;
   const bool by_socket;
   bool peer_has_left = false;
@@ -115,7 +121,7 @@ Status Mesh::recv_pieces(int from, size_t size, size_t unit, Consume consume, De
 
 Status Mesh::flush(Deadline deadline) {
   if (health_.failed()) return failure();
-  Wait wait(/*peer=*/-1, 0, deadline, options_.policy, /*over_socket=*/true);
+  Wait wait(*this, /*peer=*/-1, 0, deadline, /*over_socket=*/true);
   while (!busy_.empty()) {
     HVD_TRY(progress());
     if (!busy_.empty()) HVD_TRY(pause(wait));
@@ -126,7 +132,6 @@ Status Mesh::flush(Deadline deadline) {
 void Mesh::abort(const Status& reason) {
   if (!health_.failed()) aborted_ = true;
   health_.fail(reason);
-  if (host_links_ != nullptr) host_links_->arena().publish_failure(health_.status());
 }
 
 Status Mesh::check(int peer) const {
@@ -142,14 +147,15 @@ Status Mesh::failure() const {
 Status Mesh::lose(int peer, const Status& why) {
   // A rank that fails because of another closes its links, and that may be seen here before the
   // failure itself, which travels from rank to rank. The failure names the one that was lost.
-  const Deadline grace = Deadline::after(options_.grace);
-  while (!health_.failed() && !grace.expired()) ::poll(nullptr, 0, 1);
+  if (why.code() != StatusCode::kUnauthenticated) {
+    (void)health_.wait_for_failure(Deadline::after(options_.grace));
+  }
   health_.fail(peer_lost(options_.job_ranks[peer], why.message()));
   return failure();
 }
 
 Status Mesh::connect(int to, Deadline deadline) {
-  auto link = links_->connect(to, deadline);
+  auto link = links_->connect(to, deadline.renewed());
   if (!link.is_ok()) {
     if (health_.failed()) return failure();
     if (link.status().code() != StatusCode::kTimeout) return lose(to, link.status());
@@ -177,6 +183,7 @@ Result<size_t> Mesh::read_some(int from, Bytes in) {
   }
   auto got = peer.in->read_some(in.first(std::min(in.size(), kSegment)));
   if (!got.is_ok()) return lose(from, got.status());
+  if (*got > 0) note_progress();
   return got;
 }
 
@@ -186,7 +193,7 @@ bool Mesh::reads_socket(int from) const {
 }
 
 Status Mesh::fill(int from, Bytes in, size_t still_to_come, Deadline deadline) {
-  Wait wait(from, still_to_come, deadline, options_.policy, reads_socket(from));
+  Wait wait(*this, from, still_to_come, deadline, reads_socket(from));
   while (!in.empty()) {
     HVD_TRY_ASSIGN(const size_t got, read_some(from, in));
     in = in.subspan(got);
@@ -204,7 +211,7 @@ Status Mesh::pieces_by_copy(int from, size_t size, size_t unit, Consume consume,
                             Deadline deadline) {
   std::byte* const scratch = scratch_->bytes.data();
   const size_t capacity = round_down(kSegment, unit);
-  Wait wait(from, size, deadline, options_.policy, reads_socket(from));
+  Wait wait(*this, from, size, deadline, reads_socket(from));
   size_t held = 0;  // bytes in the scratch
   while (size > 0) {
     const size_t most = std::min(size, capacity);
@@ -228,7 +235,7 @@ Status Mesh::pieces_by_copy(int from, size_t size, size_t unit, Consume consume,
 Status Mesh::pieces_in_place(int from, size_t size, size_t unit, Consume consume,
                              Deadline deadline) {
   InLink& in = *peers_[from].in;
-  Wait wait(from, size, deadline, options_.policy, /*over_socket=*/false);
+  Wait wait(*this, from, size, deadline, reads_socket(from));
   while (size > 0) {
     const auto shown = in.peek();
     if (!shown.is_ok()) return lose(from, shown.status());
@@ -244,6 +251,7 @@ Status Mesh::pieces_in_place(int from, size_t size, size_t unit, Consume consume
     if (whole > 0) {
       HVD_TRY(hand_over(shown->first(whole), from, consume));
       in.release(whole);
+      note_progress();
       size -= whole;
       wait.restart(size);
     }
@@ -277,6 +285,7 @@ Status Mesh::write_pending(int to) {
     ConstBytes& front = peer.pending.front();
     const auto written = peer.out->write_some(front.first(std::min(front.size(), kSegment)));
     if (!written.is_ok()) return lose(to, written.status());
+    if (*written > 0) note_progress();
     front = front.subspan(*written);
     if (front.empty()) peer.pending.pop_front();
     if (*written == 0 || *written >= budget) break;
@@ -296,7 +305,8 @@ Status Mesh::pause(Wait& wait) {
 Status Mesh::look(Wait& wait) {
   if (health_.failed()) return failure();
   if (host_links_ != nullptr) HVD_TRY(look_at_host(wait));
-  if (!wait.deadline.expired()) return Status::ok();
+  if (std::exchange(moved_, false)) wait.limit.restart();
+  if (!wait.limit.expired()) return Status::ok();
   if (wait.from >= 0) {
     health_.fail(timeout_error(fmt::format("rank {} did not send in time: {} bytes are missing",
                                            options_.job_ranks[wait.from], wait.to_come)));
@@ -345,7 +355,7 @@ void Mesh::sleep(const Wait& wait) {
     }
   }
   if (unpolled == nullptr) {
-    ::poll(polled_.data(), polled_.size(), wait.deadline.poll_milliseconds(kLongestSleep));
+    ::poll(polled_.data(), polled_.size(), wait.limit.deadline().poll_milliseconds(kLongestSleep));
     return;
   }
   if (!polled_.empty() && ::poll(polled_.data(), polled_.size(), 0) > 0) return;

@@ -46,8 +46,8 @@ struct MeshOptions {
   WaitPolicy policy;
   bool hosts_share_memory = false;
   // How long a closed link may be explained by a failure that is still on its way to us, before
-  // its peer is called lost.
-  std::chrono::milliseconds grace{100};
+  // its peer is called lost. The death of the peer itself comes that way too, and sooner.
+  std::chrono::milliseconds grace{500};
 };
 
 class Mesh final : public Transport {
@@ -104,6 +104,10 @@ class Mesh final : public Transport {
   Status look(Wait& wait);
   Status look_at_host(Wait& wait);
   void sleep(const Wait& wait);
+  void note_progress() {
+    moved_ = true;
+    health_.note_progress();
+  }
 
   const MeshOptions options_;
   Health& health_;
@@ -113,6 +117,7 @@ class Mesh final : public Transport {
 
   // The caller's thread only.
   std::vector<Peer> peers_;
+  bool moved_ = false;                // data, since the last look at the clock
   std::vector<int> busy_;             // peers with pending sends
   std::vector<pollfd> polled_;        // working memory of sleep()
   std::unique_ptr<Scratch> scratch_;  // made by the first receive that needs it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from horovod.common import elastic
 from horovod.common.elastic import (
     HostUpdateResult,
     ObjectState,
@@ -11,6 +12,7 @@ from horovod.common.elastic import (
     run_fn,
 )
 from horovod.common.exceptions import (
+    ErrorCode,
     HorovodInternalError,
     HostsUpdatedInterrupt,
     NotInitializedError,
@@ -72,8 +74,61 @@ def test_a_failure_restores_and_other_hosts_do_not():
     ]
 
 
-@pytest.mark.parametrize("error", [NotInitializedError("init first"), KeyError("mine")])
-def test_mistakes_of_the_script_end_it(error):
+def failure(code):
+    error = HorovodInternalError("failed")
+    error.code = code
+    return error
+
+
+@pytest.mark.parametrize("code", ["PEER_LOST", "ABORTED", "TIMEOUT", "IO"])
+def test_what_a_new_start_cures_is_tried_again(code):
+    state = Diary()
+    assert run(state, failure(ErrorCode[code]), 5) == 11
+    assert state.lines == ["sync", "call", "restore", "start", "adapt", "sync", "call"]
+
+
+def test_failures_that_follow_one_another_are_tried_after_pauses(monkeypatch):
+    now, pauses = [0.0], []
+
+    class Clock:
+        monotonic = staticmethod(lambda: now[0])
+
+        @staticmethod
+        def sleep(seconds):
+            pauses.append(seconds)
+            now[0] += seconds
+
+    monkeypatch.setattr(elastic, "time", Clock)
+    state = Diary()
+    lost = [failure(ErrorCode.PEER_LOST)] * 9
+    assert run(state, *lost, 5) == 11
+    assert pauses == [0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0]
+    # One that comes after a long time is as good as the first.
+    events = [2.0, 60.0, 2.0]
+    pauses.clear()
+
+    def train(state):
+        if not events:
+            return "done"
+        now[0] += events.pop(0)
+        raise failure(ErrorCode.ABORTED)
+
+    assert run_fn(train, lambda: None)(state) == "done"
+    assert pauses == [0.0, 0.0, 0.1]
+
+
+CURABLE = {"PEER_LOST", "ABORTED", "TIMEOUT", "IO"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotInitializedError("init first"),
+        KeyError("mine"),
+        *(failure(code) for code in ErrorCode if code.name not in CURABLE),
+    ],
+)
+def test_what_fails_every_time_ends_it(error):
     state = Diary()
     with pytest.raises(type(error)):
         run(state, error)

@@ -18,9 +18,19 @@ def parent_of(pid: int) -> int:
     return int(_stat(pid)[1])
 
 
+def states_of_threads(pid: int) -> list[str]:
+    """ "T" for one that is stopped."""
+    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    return [_fields(task / "stat")[0] for task in tasks]
+
+
 def _stat(pid: int) -> list[str]:
     """From the state on; before it stands the name, which may hold anything."""
-    return pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    return _fields(pathlib.Path(f"/proc/{pid}/stat"))
+
+
+def _fields(stat: pathlib.Path) -> list[str]:
+    return stat.read_text(errors="replace").rpartition(")")[2].split()
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:

@@ -92,6 +92,20 @@ def check_a_thousand_small_tensors_in_any_order(frontend):
         assert tensors[i][0] == i + (hvd.size() - 1) / 2
 
 
+def check_tensors_without_names_are_matched_by_their_order(frontend):
+    """Also more of them than there are numbers, and whether a rank waits at once or later."""
+    tensors = [torch.full((4,), float(i)) for i in range(2000)]
+    for handle in [hvd.allreduce_async_(tensor, op=hvd.Sum) for tensor in tensors]:
+        hvd.synchronize(handle)
+    assert all(tensor[0] == i * hvd.size() for i, tensor in enumerate(tensors))
+    x = mine(5)
+    if hvd.rank() == 0:
+        reduced = hvd.allreduce(x, op=hvd.Sum)
+    else:
+        reduced = hvd.synchronize(hvd.allreduce_async(x, op=hvd.Sum))
+    assert torch.equal(reduced, total(5).float())
+
+
 def check_a_name_can_be_in_flight_once(frontend):
     x = torch.ones(3)
     if hvd.rank() == 0:

@@ -54,10 +54,19 @@ def train_with_a_failure(frontend, last_step, fail):
     frontend.start()  # with its process sets
 
 
-def check_training_goes_on_from_the_last_commit_when_ranks_disagreed(frontend):
-    train_with_a_failure(
-        frontend, 3, lambda: hvd.allreduce(torch.ones(2 + hvd.rank()), name="disagree")
-    )
+def check_training_ends_at_once_when_ranks_disagree(frontend):
+    state = hvd.elastic.TorchState(model(seed=0), step=0)
+    starts = []
+
+    @hvd.elastic.run
+    def train(state):
+        starts.append(state.step)
+        hvd.allreduce(torch.ones(2 + hvd.rank()), name="disagree")
+
+    raises(hvd.HorovodInternalError, "Mismatched", train, state)
+    assert starts == [0]
+    raises(hvd.HorovodInternalError, "Sum or Average", hvd.reducescatter, torch.ones(4), op=hvd.Max)
+    frontend.everybody("the job goes on")
 
 
 def check_training_goes_on_from_the_last_commit_when_one_rank_failed(frontend):

@@ -321,6 +321,7 @@ void shutdown_of_one_ends_all() {
   const hvd::Error error = failure_of([&] { never.get(); });
   EXPECT(error.code() == HVD_ABORTED);
   EXPECT(contains(error, "shut down"));
+  EXPECT(contains(error, "rank 0 has left the job"));
   EXPECT(failure_of([] { hvd::barrier(); }).code() == HVD_ABORTED);
   EXPECT(hvd::is_initialized());
   hvd::shutdown();

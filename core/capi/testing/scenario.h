@@ -56,5 +56,7 @@ inline int64_t now_us() {
 
 // All that ranks can do together.
 void run_collectives();
+// Sealed bytes: who accepts whose.
+void run_seals();
 
 }  // namespace scenario

@@ -3,6 +3,7 @@
 //   hvd_scenario <name> [<number>]
 //
 //   collectives   all that ranks can do together
+//   seals         sealed bytes, of this job and of the one before
 //   restart       <number> times init, allreduce, shutdown: nothing is left behind
 //   lost          reduces until rank <number> is lost, then goes on without it. Says "ready", then
 //                 "lost <code> <time> <text>", then "again <size>"
@@ -162,9 +163,21 @@ void fork_children() {
   hvd::shutdown();
 }
 
+// Rank 0 writes a timeline, and is in one of two process sets.
+void trace_process_sets() {
+  hvd::init({.process_sets = {{0, 1}, {1, 2}}});
+  std::vector<float> values(3, 1);
+  hvd::allreduce(values, {.name = "of all"});
+  if (hvd::rank() < 2) hvd::allreduce(values, {.name = "of a set", .process_set = 1});
+  if (hvd::rank() > 0) hvd::allreduce(values, {.name = "elsewhere", .process_set = 2});
+  hvd::shutdown();
+}
+
 int run(const std::string& name, int number) {
   if (name == "collectives") {
     run_collectives();
+  } else if (name == "seals") {
+    run_seals();
   } else if (name == "restart") {
     restart(number);
   } else if (name == "lost") {
@@ -173,6 +186,8 @@ int run(const std::string& name, int number) {
     exit_without_shutdown();
   } else if (name == "fork") {
     fork_children();
+  } else if (name == "trace") {
+    trace_process_sets();
   } else {
     return 2;
   }

@@ -114,4 +114,5 @@ int simulate(int argc, char** argv) {
 }  // namespace
 }  // namespace hvd::simulator
 
+// NOLINTNEXTLINE(bugprone-exception-escape): a test program may end by one
 int main(int argc, char** argv) { return hvd::simulator::simulate(argc, argv); }

@@ -31,6 +31,9 @@ struct RankReport {
   double seconds_since_last_submission = 0;
   std::vector<WaitingTensor> waiting;  // oldest first
   uint32_t unlisted = 0;               // that wait too, but are not in the list
+  // What the coordinator knows of it, and the rank does not tell: nothing but the end of its join
+  // is expected from it.
+  bool joined = false;
 
   bool operator==(const RankReport&) const = default;
 };

@@ -56,7 +56,7 @@ StalledByName find_waiting(std::span<const RankReport> reports, double seconds_a
     for (auto& [name, stalled] : found) {
       if (names.contains(name)) {
         stalled.have.push_back(report.rank);
-      } else if (report.unlisted == 0) {  // else it may be among those
+      } else if (report.unlisted == 0 && !report.joined) {  // else it may be among those
         stalled.missing.push_back(report.rank);
       }
     }

@@ -31,8 +31,9 @@ struct StallReport {
   std::vector<std::string> expired;  // wait longer than the shutdown time, in order of names
 };
 
-// `reports` are of all ranks from which something is expected, in any order: not of those that have
-// joined. Ranks that are missing for an expired tensor are marked with "!".
+// `reports` are of all ranks, in any order. From those that have joined no tensors are expected,
+// but others may be late for the join. Ranks that are missing for an expired tensor are marked with
+// "!".
 //
 // Slow: submits other things, or is silent but waits for nothing that others lack. Diverged: has
 // been silent for half the warning time and waits itself for a tensor that one of those who wait

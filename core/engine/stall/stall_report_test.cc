@@ -46,6 +46,15 @@ TEST(StallReport, ARankThatIsSilentAndWaitsForNothingIsSlowToo) {
                         "nothing, outside of Horovod; last submission 80 s ago"));
 }
 
+TEST(StallReport, FromARankThatHasJoinedNothingIsExpectedButOthersMayBeLateForTheJoin) {
+  RankReport joined = rank(0, {{"join", 65}});
+  joined.joined = true;
+  const RankReport reports[] = {joined, rank(1, {}), rank(2, {{"t", 70}})};
+  const std::string text = make_stall_report(reports, {}).text;
+  EXPECT_THAT(text, HasSubstr("\"join\" (65 s): rank 0 has it, ranks 1, 2 do not"));
+  EXPECT_THAT(text, HasSubstr("\"t\" (70 s): rank 2 has it, rank 1 does not"));
+}
+
 TEST(StallReport, ARankThatDoesNotAnswerIsDead) {
   const RankReport reports[] = {rank(0, {{"t", 75}}), {.rank = 5, .host = "b"}};
   const std::string text = make_stall_report(reports, {}).text;

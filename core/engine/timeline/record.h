@@ -16,7 +16,7 @@ using TensorId = uint32_t;
 struct TraceRecord {
   enum class Kind : uint8_t {
     kNegotiationStart,  // detail: TraceOp
-    kRankReady,         // argument: rank in the process set
+    kRankReady,         // argument: rank of the job
     kNegotiationEnd,
     kOperationStart,  // detail: TraceOp
     kActivityStart,   // detail: Activity

@@ -58,6 +58,7 @@ Timeline::~Timeline() {
 // Recording ---------------------------------------------------------------------------------------
 
 TensorId Timeline::tensor(std::string_view name) {
+  MutexLock lock(recording_);
   if (const auto known = ids_.find(name); known != ids_.end()) return known->second;
   auto& link = names_.empty() ? first_name_ : names_.back().next;
   const Name& added = names_.emplace_back(name);
@@ -68,6 +69,7 @@ TensorId Timeline::tensor(std::string_view name) {
 }
 
 void Timeline::record_some(TraceRecord record, std::span<const TensorId> tensors) {
+  MutexLock lock(recording_);
   record.time = now();
   do {
     const auto some = tensors.first(std::min(tensors.size(), kTensorsPerRecord));
@@ -93,6 +95,7 @@ bool Timeline::shape(TensorId tensor, DType dtype, std::span<const int64_t> shap
                            .detail = static_cast<uint8_t>(dtype),
                            .argument = static_cast<int32_t>(tensor),
                            .count = static_cast<uint32_t>(known.size())};
+  MutexLock lock(recording_);
   std::byte* to = ring_.reserve(sizeof(record) + known.size_bytes());
   if (to == nullptr) return false;
   to = put(to, record);
@@ -192,7 +195,15 @@ void Timeline::write_until_stopped() {
   }
 }
 
-Status Timeline::drain(bool until_stopped) {
+Status Timeline::drain(bool until_stopped) noexcept {
+  try {
+    return drain_or_throw(until_stopped);
+  } catch (...) {
+    return no_memory_;
+  }
+}
+
+Status Timeline::drain_or_throw(bool until_stopped) {
   while (!(until_stopped && stopping_.load())) {
     const ConstBytes record = ring_.front();
     if (record.empty()) break;

@@ -10,8 +10,9 @@
 // of 1,000 tensors takes 4 KiB; what does not fit is dropped and counted in the file, because
 // neither a slow disk nor a busy machine may slow down training for a timeline.
 //
-// start() and stop() are for any thread. Everything that records is for one thread at a time, the
-// one that runs the engine; whoever hands the engine over also hands over the timeline.
+// All functions are for any thread: the engines of several process sets record into one timeline. A
+// lock puts their records in order, so that the ring has one producer at a time and times in a file
+// do not run backwards. It is held for a copy into memory; the writer never takes it.
 #pragma once
 
 #include <atomic>
@@ -67,16 +68,16 @@ class Timeline {
 
   // The number of a name, at any time and always the same. A name takes some 100 bytes for good:
   // ask only while enabled(), for scripts may use a new name for each call.
-  TensorId tensor(std::string_view name);
+  TensorId tensor(std::string_view name) HVD_EXCLUDES(recording_);
 
   // What the ends of this tensor's operations say from now on. False when there is no room to note
   // it: ask again before the next one ends.
-  bool shape(TensorId tensor, DType dtype, std::span<const int64_t> shape);
+  bool shape(TensorId tensor, DType dtype, std::span<const int64_t> shape) HVD_EXCLUDES(recording_);
 
   void negotiation_start(Tensors tensors, TraceOp op) {
     record(Kind::kNegotiationStart, static_cast<uint8_t>(op), 0, tensors);
   }
-  void rank_ready(Tensors tensors, int set_rank) { record(Kind::kRankReady, 0, set_rank, tensors); }
+  void rank_ready(Tensors tensors, int job_rank) { record(Kind::kRankReady, 0, job_rank, tensors); }
   void negotiation_end(Tensors tensors) { record(Kind::kNegotiationEnd, 0, 0, tensors); }
   void operation_start(Tensors tensors, TraceOp op) {
     record(Kind::kOperationStart, static_cast<uint8_t>(op), 0, tensors);
@@ -106,31 +107,34 @@ class Timeline {
     if (enabled() && !tensors.empty())
       record_some({.kind = kind, .detail = detail, .argument = argument}, tensors);
   }
-  void record_some(TraceRecord record, std::span<const TensorId> tensors);
+  void record_some(TraceRecord record, std::span<const TensorId> tensors) HVD_EXCLUDES(recording_);
   // Room for what follows `record`; null when there is none, and then it counts as dropped.
-  std::byte* reserve(const TraceRecord& record, size_t bytes);
-  void commit();
+  std::byte* reserve(const TraceRecord& record, size_t bytes) HVD_REQUIRES(recording_);
+  void commit() HVD_REQUIRES(recording_);
 
   Status stop_locked() HVD_REQUIRES(control_);
   void write_until_stopped();
   // Writes what is in the ring, or until told to stop.
-  Status drain(bool until_stopped);
+  Status drain(bool until_stopped) noexcept;
+  Status drain_or_throw(bool until_stopped);
   std::string_view name_of(TensorId tensor);
 
   const int rank_;
   const ForkMark mark_;
-  RecordRing ring_;
+  RecordRing ring_;  // produced into with recording_ held, consumed by the writer
   Bell bell_;
   std::atomic<bool> enabled_{false};
   std::atomic<bool> mark_cycles_{false};
   std::atomic<uint64_t> dropped_{0};
   std::atomic<bool> stopping_{false};
 
-  // The thread that records. Names never move: the writer follows their chain while more come.
-  std::deque<Name> names_;
-  std::unordered_map<std::string_view, TensorId> ids_;
+  Mutex recording_;
+  // Names never move: the writer follows their chain while more come.
+  std::deque<Name> names_ HVD_GUARDED_BY(recording_);
+  std::unordered_map<std::string_view, TensorId> ids_ HVD_GUARDED_BY(recording_);
   std::atomic<const Name*> first_name_{nullptr};
-  std::vector<TensorId> recorded_;  // of the last record in the ring that has tensors
+  // Of the last record in the ring that has tensors.
+  std::vector<TensorId> recorded_ HVD_GUARDED_BY(recording_);
 
   Mutex control_;
   bool populated_ HVD_GUARDED_BY(control_) = false;
@@ -139,6 +143,7 @@ class Timeline {
 
   // The writer, or while there is none whoever holds control_.
   std::optional<TraceEvents> events_;
+  const Status no_memory_ = unavailable("timeline: no memory is left");
   Status failure_;
   uint64_t dropped_before_ = 0;  // in earlier files
   std::vector<const Name*> known_names_;

@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "testing/assertions.h"
 
@@ -308,7 +309,8 @@ TEST(Timeline, WriterSleepsWhileNothingIsRecorded) {
   const int64_t before = sleeps_of("hvd-timeline");
   ASSERT_GT(before, 0);
   ::usleep(200'000);
-  EXPECT_EQ(sleeps_of("hvd-timeline"), before);
+  // Once more at most: on a busy machine it may not have been asleep again at the first look.
+  EXPECT_LE(sleeps_of("hvd-timeline"), before + 1);
 }
 
 TEST(Timeline, EveryRankCanHaveAFileOfItsOwn) {
@@ -316,6 +318,35 @@ TEST(Timeline, EveryRankCanHaveAFileOfItsOwn) {
   EXPECT_EQ(Timeline::path_for_rank("/a.d/timeline", 12), "/a.d/timeline.12");
   EXPECT_EQ(name_of(Activity::kCclBcast), "CCL_BCAST");
   EXPECT_EQ(name_of(host_activity_of(*trace_op_of(RequestType::kAlltoall))), "MPI_ALLTOALL");
+}
+
+// Engines of several process sets record at the same time.
+TEST(Timeline, KeepsWhatSeveralThreadsRecord) {
+  constexpr int kThreads = 4;
+  constexpr int kOperations = 2000;
+  const Folder folder;
+  Timeline timeline(0, size_t{64} << 20);
+  ASSERT_OK(timeline.start(folder / "t.json", false));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&timeline, i] {
+      for (int step = 0; step < kOperations; ++step) {
+        const TensorId tensor =
+            timeline.tensor("set " + std::to_string(i) + ": " + std::to_string(step % 100));
+        timeline.operation_start(tensor, TraceOp::kAllreduce);
+        timeline.operation_end(tensor);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_OK(timeline.stop());
+  const Json trace = Json::parse(read_all(folder / "t.json"));
+  expect_nested(trace);
+  EXPECT_EQ(dropped_in(trace), 0u);
+  for (int i = 0; i < kThreads; ++i) {
+    EXPECT_EQ(events_of(trace, "set " + std::to_string(i) + ": 7").size(),
+              size_t{2 * kOperations / 100});
+  }
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 
 // A neighbour that fails because of another rank closes its port, which may be seen here before the
 // failure itself. So long the failure may take, before the neighbour is called lost.
-constexpr std::chrono::milliseconds kGrace{100};
+constexpr std::chrono::milliseconds kGrace{500};
 
 }  // namespace
 
@@ -41,7 +41,7 @@ Status TreePort::send(int to, ConstBytes message, Urgency urgency) {
                                   [to](const Neighbour& each) { return each.rank == to; });
   HVD_CHECK(found != neighbours_.end());
   const Status sent = found->edge->send(message, urgency);
-  return sent.is_ok() ? sent : fail(sent.with_context(fmt::format("rank {}", found->name)));
+  return sent.is_ok() ? sent : fail(peer_lost(found->name, sent.message()));
 }
 
 Result<int> TreePort::receive(Take take) {
@@ -55,9 +55,8 @@ Result<int> TreePort::receive(Take take) {
       return refused;
     });
     if (!refused.is_ok()) return fail(refused);
-    if (!received.is_ok()) {
-      return fail(received.status().with_context(fmt::format("rank {}", neighbour.name)));
-    }
+    // Whatever it sent cannot be understood, and nothing that follows either.
+    if (!received.is_ok()) return fail(peer_lost(neighbour.name, received.status().message()));
     count += *received;
   }
   return count;

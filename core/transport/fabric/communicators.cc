@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "net/authenticate.h"
+#include "net/retry_pauses.h"
 #include "net/socket.h"
 #include "transport/control/channel_edge.h"
 #include "transport/control/tree_port.h"
@@ -25,7 +26,7 @@ constexpr std::chrono::milliseconds kHeadStart{250};
 // The links of one communicator, with ranks counted as the communicator does.
 class FabricLinks final : public LinkSource {
  public:
-  using Open = std::function<Result<AuthenticatedStream>(int job_rank, Deadline deadline)>;
+  using Open = std::function<Result<std::unique_ptr<OutLink>>(int job_rank, Deadline deadline)>;
 
   FabricLinks(std::vector<int> ranks, std::shared_ptr<Inbox> inbox, Open open,
               std::function<void()> on_close)
@@ -38,8 +39,7 @@ class FabricLinks final : public LinkSource {
   }
 
   Result<std::unique_ptr<OutLink>> connect(int to, Deadline deadline) override {
-    HVD_TRY_ASSIGN(AuthenticatedStream peer, open_(ranks_[to], deadline));
-    return std::unique_ptr<OutLink>(std::make_unique<StreamOut>(std::move(peer.stream)));
+    return open_(ranks_[to], deadline);
   }
 
   std::vector<Arrival> arrivals() override {
@@ -69,6 +69,7 @@ class FabricLinks final : public LinkSource {
 
 Result<AuthenticatedStream> Fabric::Impl::open(int to, Hello::Purpose purpose,
                                                uint64_t communicator, Deadline deadline) {
+  RetryPauses pauses(deadline);
   for (std::chrono::milliseconds patience = kFirstPatience;; patience *= 2) {
     const Deadline attempt = earlier(deadline, Deadline::after(patience));
     auto opened = try_open(to, attempt);
@@ -78,9 +79,12 @@ Result<AuthenticatedStream> Fabric::Impl::open(int to, Hello::Purpose purpose,
       return opened;
     }
     if (health_.failed()) return health_.status();
-    if (opened.status().code() != StatusCode::kTimeout || deadline.expired()) {
-      return opened.status().with_context((*roster_)[to].name());
-    }
+    const StatusCode code = opened.status().code();
+    if (code == StatusCode::kTimeout && !deadline.expired()) continue;
+    // The peer's acceptor may have had too many connections. Trying again is safe, since the peer
+    // has not had our greeting. A rank that has died or left refuses the next try, which is final.
+    if (code == StatusCode::kPeerLost && pauses.pause()) continue;
+    return opened.status().with_context((*roster_)[to].name());
   }
 }
 
@@ -103,6 +107,27 @@ Result<AuthenticatedStream> Fabric::Impl::try_open(int to, Deadline deadline) {
   return connect_stream(std::move(socket).value(), secret_, stream_options, deadline);
 }
 
+// Nobody but the kernel is between two ranks of one host.
+bool Fabric::Impl::needs_tags(int peer) const {
+  return options_.tags && !options_.tls && !roster_->is_local(peer);
+}
+
+std::unique_ptr<OutLink> Fabric::Impl::make_out_link(int to, AuthenticatedStream peer) const {
+  if (!needs_tags(to)) return std::make_unique<StreamOut>(std::move(peer.stream));
+  return std::make_unique<StreamOut>(
+      std::make_unique<TaggedStream>(std::move(peer.stream), peer.keys));
+}
+
+std::unique_ptr<InLink> Fabric::Impl::make_in_link(int from, AuthenticatedStream peer) const {
+  std::string way = fmt::format("host {} and host {}", (*roster_)[from].host_name,
+                                (*roster_)[options_.rank].host_name);
+  if (!needs_tags(from)) {
+    return std::make_unique<StreamIn>(std::move(peer.stream), std::move(way));
+  }
+  return std::make_unique<TaggedIn>(
+      std::make_unique<TaggedStream>(std::move(peer.stream), peer.keys), std::move(way));
+}
+
 Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator,
                                                            const std::vector<int>& ranks,
                                                            Deadline deadline) {
@@ -117,8 +142,10 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
   HVD_TRY_ASSIGN(auto inbox, lobby_.claim(communicator));
   auto links = std::make_unique<FabricLinks>(
       ranks, std::move(inbox),
-      [this, communicator](int to, Deadline until) {
-        return open(to, Hello::Purpose::kData, communicator, until);
+      [this, communicator](int to, Deadline until) -> Result<std::unique_ptr<OutLink>> {
+        HVD_TRY_ASSIGN(AuthenticatedStream peer,
+                       open(to, Hello::Purpose::kData, communicator, until));
+        return make_out_link(to, std::move(peer));
       },
       [this, communicator] {
         lobby_.drop(communicator);

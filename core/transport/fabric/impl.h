@@ -58,6 +58,12 @@ class Fabric::Impl {
     HostLinks* host_links;   // or null
   };
 
+  // Parts of give_up(). The first rank that has not published itself, or -1.
+  int first_missing();
+  // The store ends with this process: a rank that comes later would find nobody there and blame the
+  // network. Waits for the others to hear of the loss, for a short time.
+  void tell_late_ranks(int lost);
+
   // Steps of join().
   Status bind_listeners(PeerRecord& record, std::vector<Fd>& listeners);
   Status gather(const PeerRecord& record, Deadline deadline);
@@ -65,6 +71,11 @@ class Fabric::Impl {
   Status connect_watches(Deadline deadline);
 
   Result<AuthenticatedStream> try_open(int to, Deadline deadline);
+  // Data links over a fresh connection. Between hosts their bytes have tags, unless TLS protects
+  // them or the setting says none.
+  std::unique_ptr<OutLink> make_out_link(int to, AuthenticatedStream peer) const;
+  std::unique_ptr<InLink> make_in_link(int from, AuthenticatedStream peer) const;
+  bool needs_tags(int peer) const;
   // A failure of the rendezvous; all meshes share it if it is the loss of a rank.
   Status lost_at_store(const Status& failure);
   Result<std::unique_ptr<HostLinks>> join_host(uint64_t communicator, const Topology& topology,
@@ -78,7 +89,8 @@ class Fabric::Impl {
   std::string shared_memory_key(uint64_t communicator, int first_rank) const;
 
   // The thread hvd-net.
-  void run();
+  void run() noexcept;
+  void serve();
   Status on_peer(const Hello& hello, AuthenticatedStream peer);
   int watchable_pid(int peer) const;
 
@@ -103,6 +115,10 @@ class Fabric::Impl {
   Mutex meshes_mutex_;
   std::map<uint64_t, Made> meshes_ HVD_GUARDED_BY(meshes_mutex_);
 
+  std::vector<PollEvent> events_;  // hvd-net only
+  // Made at the start, since there may be no memory for it later.
+  const Status no_memory_ = unavailable(
+      "no memory is left for the network thread; free memory, then shut down and initialize again");
   std::atomic<bool> left_{false};
   std::atomic<bool> stop_{false};
   std::thread thread_;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/log.h"
 #include "base/thread.h"
 #include "net/socket.h"
 #include "transport/fabric/impl.h"
@@ -18,10 +19,20 @@ std::string record_key(const std::string& round, int rank) {
   return fmt::format("{}/rank/{}", round, rank);
 }
 
+// Set by a rank that knows why the job has not come together.
+std::string told_key(const std::string& round, int rank) {
+  return fmt::format("{}/told/{}", round, rank);
+}
+
 Result<std::vector<Interface>> chosen_interfaces(const std::vector<std::string>& names) {
-  HVD_TRY_ASSIGN(std::vector<Interface> found, public_interfaces(names));
-  if (found.size() > kMostAddresses) found.resize(kMostAddresses);
+  auto found = public_interfaces(names);
+  if (!found.is_ok()) return found.status().with_context("HOROVOD_NETWORK_INTERFACES");
+  if (found->size() > kMostAddresses) found->resize(kMostAddresses);
   return found;
+}
+
+std::string protection(const PeerRecord& record) {
+  return std::string("HOROVOD_WIRE_PROTECTION=") + (record.tags ? "tags" : "none");
 }
 
 }  // namespace
@@ -29,6 +40,12 @@ Result<std::vector<Interface>> chosen_interfaces(const std::vector<std::string>&
 Status Fabric::Impl::join(Deadline deadline) {
   HVD_TRY_ASSIGN(PeerRecord record, describe_this_process(options_.host_name));
   if (options_.size == 1) {
+    if (!options_.interfaces.empty()) {
+      const auto found = chosen_interfaces(options_.interfaces);
+      if (!found.is_ok()) {
+        HVD_LOG(kWarning, "{}; a job of one rank does not use it", found.status().message());
+      }
+    }
     roster_.emplace(0, std::vector<PeerRecord>{record});
     topology_ = Topology::one_host(1);
     return Status::ok();
@@ -36,6 +53,7 @@ Status Fabric::Impl::join(Deadline deadline) {
   HVD_TRY_ASSIGN(poller_, Poller::create());
   HVD_TRY_ASSIGN(LocalListener local, listen_local());
   record.local_name = local.name;
+  record.tags = options_.tags && !options_.tls;
   std::vector<Fd> listeners;
   HVD_TRY(bind_listeners(record, listeners));
   HVD_TRY(gather(record, deadline));
@@ -45,14 +63,45 @@ Status Fabric::Impl::join(Deadline deadline) {
 }
 
 Status Fabric::Impl::give_up(const Status& why) {
-  // Whoever gave up waiting has nothing to say about who is lost: the others wait as long.
-  if (!entered_ || why.code() == StatusCode::kTimeout) return why;
-  const bool knows = why.lost_rank() >= 0;
-  const std::string prefix = fmt::format("rank {}: ", why.lost_rank());  // put there again
+  if (!entered_) return why;
+  int lost = why.lost_rank();
   std::string text = why.message();
-  if (knows && text.starts_with(prefix)) text.erase(0, prefix.size());
-  const Status first = store_->report_loss(knows ? why.lost_rank() : options_.rank, text);
-  return knows && first.lost_rank() >= 0 ? first : why;
+  const std::string prefix = fmt::format("rank {}: ", lost);  // put there again
+  if (lost >= 0 && text.starts_with(prefix)) text.erase(0, prefix.size());
+  if (why.code() == StatusCode::kTimeout) {
+    // If all have come, the others wait as long as we did and have as much to say.
+    lost = first_missing();
+    if (lost < 0) return why;
+    text = fmt::format(
+        "it had not come when rank {} gave up waiting for it; if it is slow to start, raise "
+        "HOROVOD_GLOO_TIMEOUT_SECONDS",
+        options_.rank);
+  }
+  const Status first = store_->report_loss(lost >= 0 ? lost : options_.rank, text);
+  (void)store_->set(told_key(options_.round, options_.rank), "");
+  if (store_->is_served_here()) tell_late_ranks(first.lost_rank());
+  return why.lost_rank() >= 0 && first.lost_rank() >= 0 ? first : why;
+}
+
+int Fabric::Impl::first_missing() {
+  const auto keys = store_->list(fmt::format("{}/rank/", options_.round));
+  if (!keys.is_ok()) return -1;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    const std::string key = record_key(options_.round, rank);
+    if (!std::binary_search(keys->begin(), keys->end(), key)) return rank;
+  }
+  return -1;
+}
+
+void Fabric::Impl::tell_late_ranks(int lost) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (rank != lost && rank != options_.rank) keys.push_back(told_key(options_.round, rank));
+  }
+  // As a member of the group we would not get to wait: it has lost a rank.
+  entered_ = false;
+  if (!store_->leave_group().is_ok()) return;
+  (void)store_->wait_all(keys, Deadline::after(options_.linger));
 }
 
 Status Fabric::Impl::bind_listeners(PeerRecord& record, std::vector<Fd>& listeners) {
@@ -60,7 +109,8 @@ Status Fabric::Impl::bind_listeners(PeerRecord& record, std::vector<Fd>& listene
   for (const Interface& each : interfaces) {
     HVD_TRY_ASSIGN(Fd listener, listen_on(each.address));
     HVD_TRY_ASSIGN(const Endpoint endpoint, local_endpoint(listener));
-    record.addresses.push_back({endpoint, static_cast<uint8_t>(each.prefix_length), each.loopback});
+    const Endpoint shown = options_.advertise ? options_.advertise(endpoint) : endpoint;
+    record.addresses.push_back({shown, static_cast<uint8_t>(each.prefix_length), each.loopback});
     listeners.push_back(std::move(listener));
   }
   return Status::ok();
@@ -79,6 +129,14 @@ Status Fabric::Impl::gather(const PeerRecord& record, Deadline deadline) {
     auto decoded = decode_peer_record((*values)[rank]);
     if (!decoded.is_ok()) return decoded.status().with_context(keys[rank]);
     records.push_back(std::move(decoded).value());
+    // Here, where every rank sees every other: on the first data link only two would know.
+    if (records.back().tags != record.tags) {
+      return precondition(
+          fmt::format("rank {} ({}) has {}, rank {} ({}) has {}; set it to the same "
+                      "value on every rank",
+                      rank, records.back().name(), protection(records.back()), options_.rank,
+                      record.name(), protection(record)));
+    }
   }
   roster_.emplace(options_.rank, std::move(records));
   std::vector<int> all(options_.size);
@@ -109,7 +167,7 @@ Status Fabric::Impl::start(Fd local_listener, std::vector<Fd> listeners) {
     HVD_TRY(doorman_->listen(std::move(listener),
                              fmt::format("rank {}, {}", options_.rank, endpoint.to_string())));
   }
-  thread_ = start_thread("hvd-net", [this] { run(); });
+  HVD_TRY_ASSIGN(thread_, try_start_thread("hvd-net", [this] { run(); }));
   return Status::ok();
 }
 

@@ -1,30 +1,54 @@
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "transport/fabric/impl.h"
 
 namespace hvd {
+namespace {
 
-void Fabric::Impl::run() {
+// After a failure that may come again at once: the thread does not spin while it waits for the end.
+constexpr std::chrono::milliseconds kPauseWithoutMemory{10};
+
+}  // namespace
+
+void Fabric::Impl::run() noexcept {
   keeper_.install_on_this_thread();
-  std::vector<PollEvent> events;
   while (!stop_) {
-    watch_->update();
-    if (left_) doorman_.reset();  // nobody is let in any more
-    Deadline deadline = watch_->next_beat();
-    if (doorman_) deadline = earlier(deadline, doorman_->next_deadline());
-    const Status waited = poller_->wait(events, deadline);
-    if (!waited.is_ok()) return health_.fail(waited.with_context("network thread"));
-    for (const PollEvent& event : events) {
-      if (ringer_->on_event(event) || watch_->on_event(event)) continue;
-      if (doorman_) (void)doorman_->on_event(event);
+    try {
+      serve();
+    } catch (...) {
+      // What is lacking is memory. The thread goes on: lifelines are in its hand, and its end would
+      // look like the death of the process.
+      health_.fail(no_memory_);
+      std::this_thread::sleep_for(kPauseWithoutMemory);
     }
-    if (doorman_) doorman_->expire();
-    watch_->beat();
   }
 }
 
+void Fabric::Impl::serve() {
+  watch_->update();
+  if (left_) doorman_.reset();  // nobody is let in any more
+  Deadline deadline = watch_->next_beat();
+  if (doorman_) deadline = earlier(deadline, doorman_->next_deadline());
+  if (const Status waited = poller_->wait(events_, deadline); !waited.is_ok()) {
+    health_.fail(waited.with_context("network thread"));
+    std::this_thread::sleep_for(kPauseWithoutMemory);
+    return;
+  }
+  for (const PollEvent& event : events_) {
+    if (ringer_->on_event(event) || watch_->on_event(event)) continue;
+    if (doorman_) (void)doorman_->on_event(event);
+  }
+  if (doorman_) doorman_->expire();
+  watch_->beat();
+}
+
 Status Fabric::Impl::on_peer(const Hello& hello, AuthenticatedStream peer) {
-  if (hello.purpose != Hello::Purpose::kWatch) return lobby_.put(hello, std::move(peer));
+  if (hello.purpose == Hello::Purpose::kData) {
+    return lobby_.put_data(hello, make_in_link(hello.from, std::move(peer)));
+  }
+  if (hello.purpose == Hello::Purpose::kControl) return lobby_.put_control(hello, std::move(peer));
   return watch_->add(hello.from, /*outgoing=*/false, Channel(std::move(peer), kWatchMessageLimit),
                      (*roster_)[hello.from].name(), watchable_pid(hello.from));
 }
@@ -40,7 +64,7 @@ void Fabric::Impl::leave() {
   watch_->say_goodbye();
   // So that nobody waits for us who makes a mesh.
   if (std::exchange(entered_, false)) (void)store_->leave_group();
-  health_.fail(aborted("this rank has left the job"));
+  health_.leave(aborted("this rank has left the job"));
   poller_->wake();
 }
 

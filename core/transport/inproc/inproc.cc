@@ -35,6 +35,7 @@ Status InprocChannel::push(ConstBytes out) {
 
 Result<size_t> InprocChannel::take(Bytes in, size_t least, size_t unit, Deadline deadline) {
   MutexLock lock(mutex_);
+  deadline = deadline.renewed();
   while (closed_.is_ok() && available_ < least) {
     if (!changed_.wait(mutex_, deadline) && closed_.is_ok() && available_ < least) {
       return timeout_error(fmt::format("{} of {} bytes arrived in time", available_, least));
@@ -57,6 +58,7 @@ Result<size_t> InprocChannel::take(Bytes in, size_t least, size_t unit, Deadline
 
 Status InprocChannel::drain(Deadline deadline) {
   MutexLock lock(mutex_);
+  deadline = deadline.renewed();
   while (closed_.is_ok() && available_ > 0) {
     if (!changed_.wait(mutex_, deadline) && closed_.is_ok() && available_ > 0) {
       return timeout_error(fmt::format("{} bytes were not taken in time", available_));
@@ -126,9 +128,10 @@ class InprocTransport final : public Transport {
   }
 
   void abort(const Status& reason) override {
+    const Status seen = seen_by_others(rank(), reason);
     const Status elsewhere =
-        reason.code() == StatusCode::kPeerLost
-            ? reason
+        seen.code() == StatusCode::kPeerLost
+            ? seen
             : aborted(fmt::format("rank {} aborted: {}", rank(), reason.message()));
     (void)hub_.end(rank(), aborted(reason.message()), elsewhere);
   }

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <string_view>
 
+#include "transport/progress_limit.h"
 #include "transport/shm/lifeline.h"
 
 namespace hvd {
@@ -78,20 +82,36 @@ Arena::Arena(Bytes memory, int rank, std::vector<int> names, LifelineKeeper& kee
   HVD_CHECK(memory.size() >= bytes_needed(size()));
   static_assert(sizeof(MarkLine) == 64);
   keeper_.hold(lifelines_[rank_]);
+  // A process that ends because of a failure is not the one that was lost: the others of the host
+  // find the reason here, which was written before its end.
+  listener_ = std::make_unique<Health::Listener>(health_, [this](const Status& failure) {
+    if (!health_.left()) publish_failure(failure);
+  });
 }
 
 Arena::~Arena() {
-  if (!mark_.in_child()) keeper_.release(lifelines_[rank_]);
+  if (mark_.in_child()) {
+    (void)listener_.release();  // its end takes a lock that may be held for ever there
+    return;
+  }
+  listener_.reset();
+  keeper_.release(lifelines_[rank_]);
+}
+
+Status Arena::populate_slots(Bytes memory, int rank, int ranks) {
+  const size_t mine = kSlots * slot_bytes_for(ranks);
+  return Segment::populate(
+      memory.subspan(offsets_for(ranks).slots + static_cast<size_t>(rank) * mine, mine));
 }
 
 Status Arena::open(Deadline deadline) {
-  const size_t mine = kSlots * slot_bytes_;
-  Segment::populate(Bytes(slot(rank_, 0), mine));
   const uint64_t turn = begin_turns(1);
   raise(Mark::kFilled, turn);
   HVD_TRY(wait_all(Mark::kFilled, turn, deadline));
-  // Pages that exist already: mapping them here costs a seventh of making them.
-  if (size() <= kMostToMap) Segment::populate(Bytes(slots_, mine * static_cast<size_t>(size())));
+  // Pages that exist already: mapping them here costs a seventh of making them. If it fails they
+  // are mapped when they are first used.
+  const size_t all = kSlots * slot_bytes_ * static_cast<size_t>(size());
+  if (size() <= kMostToMap) (void)Segment::populate(Bytes(slots_, all));
   return Status::ok();
 }
 
@@ -106,9 +126,14 @@ Status Arena::wait_all(Mark mark, uint64_t turn, Deadline deadline) {
 Status Arena::wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline) {
   SharedWord& awaited = word(peer, mark);
   Backoff backoff(policy_);
+  ProgressLimit limit(deadline, health_);
+  uint64_t before = 0;
   for (int polls = 1;; ++polls) {
     const uint64_t seen = awaited.load();
-    if (seen >= turn) return Status::ok();
+    if (seen >= turn) {
+      health_.note_progress();
+      return Status::ok();
+    }
     if (polls % kPollsBetweenChecks == 0) HVD_TRY(check_peer(peer));
     if (!backoff.pause()) continue;
     HVD_TRY(check());
@@ -116,33 +141,40 @@ Status Arena::wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline)
     if (has_left(peer) && awaited.load() < turn) {
       return fail(peer_lost(names_[peer], "it left the job"));
     }
-    if (deadline.expired()) {
+    if (std::exchange(before, seen) != seen) limit.restart();  // the peer gets on
+    if (limit.expired()) {
       // It may have come just before it died, or just now: what counts is the mark.
       if (awaited.load() >= turn) return Status::ok();
-      return fail(timeout_error(fmt::format(
-          "rank {} waited in vain for rank {} on the same host; it is alive but has not taken part",
-          names_[rank_], names_[peer])));
+      return fail(
+          timeout_error(fmt::format("rank {} timed out waiting for rank {} on the same host, which "
+                                    "is alive but does not take "
+                                    "part",
+                                    names_[rank_], names_[peer])));
     }
     awaited.sleep(seen, std::min<std::chrono::microseconds>(
                             kLongestSleep, std::chrono::duration_cast<std::chrono::microseconds>(
-                                               deadline.remaining())));
+                                               limit.deadline().remaining())));
   }
 }
 
 Status Arena::check_peer(int peer) {
-  if (health_.failed()) return fail(health_.status());
-  const auto state = failure_->state.load(std::memory_order_acquire);
-  if (state == PublishedFailure::kComplete) {
-    const std::string text(failure_->text, strnlen(failure_->text, sizeof(failure_->text)));
-    const auto code = static_cast<StatusCode>(failure_->code);
-    return fail(code == StatusCode::kPeerLost && failure_->lost_rank >= 0
-                    ? peer_lost(failure_->lost_rank, text)
-                    : aborted(text));
+  if (health_.failed()) return health_.status();
+  HVD_TRY(check_published());
+  if (lifelines_[peer].state() != Lifeline::State::kDied) return Status::ok();
+  // Again, since it may have ended because of a failure that it published after our first look.
+  HVD_TRY(check_published());
+  return fail(peer_lost(names_[peer], "its process died"));
+}
+
+Status Arena::check_published() {
+  if (failure_->state.load(std::memory_order_acquire) != PublishedFailure::kComplete) {
+    return Status::ok();
   }
-  if (lifelines_[peer].state() == Lifeline::State::kDied) {
-    return fail(peer_lost(names_[peer], "its process died"));
-  }
-  return Status::ok();
+  const std::string text(failure_->text, strnlen(failure_->text, sizeof(failure_->text)));
+  const auto code = static_cast<StatusCode>(failure_->code);
+  return fail(code == StatusCode::kPeerLost && failure_->lost_rank >= 0
+                  ? peer_lost(failure_->lost_rank, text)
+                  : aborted(text));
 }
 
 bool Arena::has_left(int peer) const { return lifelines_[peer].state() == Lifeline::State::kLeft; }
@@ -155,21 +187,32 @@ Status Arena::check() {
 }
 
 Status Arena::fail(const Status& failure) {
-  publish_failure(failure);
   health_.fail(failure);
   return health_.status();
 }
 
-void Arena::publish_failure(const Status& failure) {
+void Arena::publish_failure(const Status& failure) noexcept {
   uint32_t none = PublishedFailure::kNone;
   if (!failure_->state.compare_exchange_strong(none, PublishedFailure::kBeingWritten)) return;
   // peer_lost() puts "rank N: " before the text; it is put there again when read.
-  std::string text = failure.message();
-  const std::string prefix = fmt::format("rank {}: ", failure.lost_rank());
-  if (failure.lost_rank() >= 0 && text.starts_with(prefix)) text.erase(0, prefix.size());
-  failure_->lost_rank = failure.lost_rank();
-  failure_->code = static_cast<int32_t>(failure.code());
-  text.copy(failure_->text, sizeof(failure_->text) - 1);
+  std::string_view text = failure.message();
+  if (failure.lost_rank() >= 0) {
+    char number[16];
+    const auto end = std::to_chars(number, number + sizeof(number), failure.lost_rank());
+    const std::string_view parts[] = {"rank ", {number, end.ptr}, ": "};
+    std::string_view rest = text;
+    const bool is_there = std::all_of(std::begin(parts), std::end(parts), [&rest](auto part) {
+      const bool next = rest.starts_with(part);
+      if (next) rest.remove_prefix(part.size());
+      return next;
+    });
+    if (is_there) text = rest;
+  }
+  // As seen_by_others() has it, which takes memory.
+  const bool broken = is_broken(failure);
+  failure_->lost_rank = broken ? names_[rank_] : failure.lost_rank();
+  failure_->code = static_cast<int32_t>(broken ? StatusCode::kPeerLost : failure.code());
+  std::memcpy(failure_->text, text.data(), std::min(text.size(), sizeof(failure_->text) - 1));
   failure_->state.store(PublishedFailure::kComplete, std::memory_order_release);
 }
 
@@ -206,8 +249,9 @@ Result<std::unique_ptr<SharedBuffer>> Arena::make_buffer(size_t bytes, SegmentKi
     segment = descriptor.empty() ? Result<std::unique_ptr<Segment>>(unavailable("not created"))
                                  : Segment::attach(descriptor);
   }
-  if (segment.is_ok()) Segment::populate((*segment)->memory().subspan(part * rank_, part));
-  put(answer, segment.is_ok() ? "" : segment.status().message());
+  Status made = segment.status();
+  if (made.is_ok()) made = Segment::populate((*segment)->memory().subspan(part * rank_, part));
+  put(answer, made.message());
   HVD_TRY(wait_all(Mark::kFilled, answer, deadline));
   for (int peer = 0; peer < size(); ++peer) {
     if (const std::string error = text_of(peer, answer); !error.empty()) {
@@ -216,7 +260,7 @@ Result<std::unique_ptr<SharedBuffer>> Arena::make_buffer(size_t bytes, SegmentKi
     }
   }
   (*segment)->forget_name();
-  Segment::populate((*segment)->memory());
+  (void)Segment::populate((*segment)->memory());  // all pages exist, as in open()
   std::vector<Bytes> parts;
   for (size_t peer = 0; peer < names_.size(); ++peer) {
     parts.push_back((*segment)->memory().subspan(part * peer, bytes));

@@ -67,6 +67,9 @@ class Arena {
   // How much memory an arena for `ranks` takes, and how much of it one slot has.
   static size_t bytes_needed(int ranks);
   static size_t slot_bytes_for(int ranks);
+  // Makes the slots of the host's `rank`-th rank present. Before there is an arena, so that all
+  // ranks of the host can agree to do without one: kUnavailable when there is no room.
+  static Status populate_slots(Bytes memory, int rank, int ranks);
 
   // `memory` is zeroed, shared by all `names.size()` ranks and outlives the arena. `names` are the
   // ranks in the communicator, for messages. The keeper's thread has to be running. Returns before
@@ -76,8 +79,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Collective: waits for everybody and makes the slots present in this process's page table: its
-  // own, and with few ranks all of them.
+  // Collective: waits for everybody, whose slots are populated, and maps with few ranks all of them
+  // into this process's page table.
   Status open(Deadline deadline);
 
   // Place among the ranks of this host, which is not the rank in the communicator.
@@ -126,8 +129,6 @@ class Arena {
   // in peace is no reason: only who still waits for it is disappointed.
   Status check();
   bool has_left(int peer) const;
-  // Lets the other ranks of the host know of a failure; the first one is kept.
-  void publish_failure(const Status& failure);
 
  private:
   struct alignas(64) MarkLine {
@@ -139,7 +140,10 @@ class Arena {
   }
   Status wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline);
   Status check_peer(int peer);
+  Status check_published();
   Status fail(const Status& failure);
+  // Lets the other ranks of the host know of a failure; the first one is kept. Allocates nothing.
+  void publish_failure(const Status& failure) noexcept;
 
   const ForkMark mark_;
   const int rank_;
@@ -153,6 +157,7 @@ class Arena {
   std::byte* const slots_;
   LifelineKeeper& keeper_;
   Health& health_;
+  std::unique_ptr<Health::Listener> listener_;  // publishes failures
   std::function<Status()> step_hook_;
   uint64_t next_turn_ = 1;   // marks start at 0, "nothing done yet"
   uint64_t all_filled_ = 0;  // every rank is known to have raised kFilled to this

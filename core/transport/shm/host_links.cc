@@ -15,7 +15,8 @@ size_t pipes_offset(int ranks) {
 
 size_t HostLinks::bytes_needed(int ranks) {
   const auto pairs = static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
-  // Pages of pipes that nobody uses are never made, so that all pairs cost address space only.
+  // Pages of pipes that nobody uses are never made in a memfd, so that all pairs cost address space
+  // only. A file in /dev/shm has them all, 2 MiB for four ranks: it would run out later.
   return pipes_offset(ranks) + pairs * pipe_bytes(pipe_capacity(ranks));
 }
 

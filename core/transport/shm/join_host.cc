@@ -32,14 +32,21 @@ Result<std::unique_ptr<HostLinks>> HostLinks::join(const HostLinksOptions& optio
   const auto still_whole = [&health] { return health.status(); };
   Result<std::unique_ptr<Segment>> segment = unavailable("not attached");
   std::string answer;
+  // Each rank makes its own slots present before it answers: a rank without room for them would
+  // otherwise find out when the others already count on shared memory.
+  const auto populate = [&](Result<std::unique_ptr<Segment>> made) {
+    if (!made.is_ok()) return made;
+    const Status populated = Arena::populate_slots((*made)->memory(), options.local_rank, ranks);
+    return populated.is_ok() ? std::move(made) : populated;
+  };
   if (options.local_rank == 0) {
-    segment = Segment::create(options.kind, bytes_needed(ranks));
+    segment = populate(Segment::create(options.kind, bytes_needed(ranks)));
     answer = segment.is_ok() ? (*segment)->descriptor() : segment.status().message();
   } else {
     HVD_TRY_ASSIGN(const auto values,
                    store.wait_for({options.key + "/0"}, {options.names[0]}, deadline, still_whole));
     const std::string made = text_of(values[0]);
-    if (made.starts_with(kGood)) segment = Segment::attach(made.substr(kGood.size()));
+    if (made.starts_with(kGood)) segment = populate(Segment::attach(made.substr(kGood.size())));
     if (!segment.is_ok()) answer = segment.status().message();
   }
   HVD_TRY(store.set(fmt::format("{}/{}", options.key, options.local_rank),

@@ -27,6 +27,8 @@ namespace {
 constexpr char kDirectory[] = "/dev/shm";
 constexpr std::string_view kPrefix = "horovod-";
 constexpr size_t kPage = 4096;
+// MADV_POPULATE_WRITE, which the headers of older systems do not have.
+constexpr int kPopulateWrite = 23;
 
 // What the last page of a segment starts with. A pid may name another process in another
 // namespace, so whoever opens a segment makes sure that it is the one that was meant.
@@ -63,6 +65,29 @@ void unlink_orphans() {
   closedir(directory);
 }
 
+// Under strict accounting a page of a memfd can be refused when it is first used.
+bool memfd_can_run_out() {
+  const int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+  char mode = '0';
+  if (fd >= 0) {
+    (void)!read(fd, &mode, 1);
+    close(fd);
+  }
+  return mode == '2';
+}
+
+// Gives the file its size, and pages where these can run out; 0 or an error number.
+int reserve(int fd, SegmentKind kind, size_t bytes) {
+  const auto length = static_cast<off_t>(bytes);
+  if (ftruncate(fd, length) != 0) return errno;
+  if (kind == SegmentKind::kMemfd && !memfd_can_run_out()) return 0;
+  int error = 0;
+  do {
+    error = posix_fallocate(fd, 0, length);
+  } while (error == EINTR);
+  return error;
+}
+
 Result<int> open_new(SegmentKind kind, const std::string& path, size_t bytes) {
   int fd = -1;
   if (kind == SegmentKind::kMemfd) {
@@ -78,9 +103,12 @@ Result<int> open_new(SegmentKind kind, const std::string& path, size_t bytes) {
       if (fd < 0) return unavailable(io_error("create " + path, errno).message());
     } while (flock(fd, LOCK_SH) != 0 || fstat(fd, &info) != 0 || info.st_nlink == 0);
   }
-  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
-    const Status failure = unavailable(
-        io_error(fmt::format("reserve {} bytes of shared memory", bytes), errno).message());
+  if (const int error = reserve(fd, kind, bytes); error != 0) {
+    const Status failure =
+        unavailable(io_error(fmt::format("reserve {} bytes of shared memory{}", bytes,
+                                         kind == SegmentKind::kNamed ? " in /dev/shm" : ""),
+                             error)
+                        .message());
     close(fd);
     if (!path.empty()) unlink(path.c_str());
     return failure;
@@ -208,16 +236,23 @@ void Segment::forget_name() {
   path_.clear();
 }
 
-void Segment::populate(Bytes part) {
+Status Segment::populate(Bytes part) {
   const auto begin = round_down(reinterpret_cast<uintptr_t>(part.data()), kPage);
   const auto end = round_up(reinterpret_cast<uintptr_t>(part.data() + part.size()), kPage);
-#if defined(MADV_POPULATE_WRITE)
-  if (madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0) return;
-#endif
-  // Older kernels: touching a page is as good, and never changes what another rank wrote.
+  if (madvise(reinterpret_cast<void*>(begin), end - begin, kPopulateWrite) == 0) {
+    return Status::ok();
+  }
+  if (errno != EINVAL) {
+    // EFAULT and ENOMEM, where touching the page would be SIGBUS.
+    return unavailable(
+        io_error(fmt::format("no room for {} bytes of shared memory", part.size()), errno)
+            .message());
+  }
+  // Kernels before 5.14: touching a page is as good, and never changes what another rank wrote.
   for (uintptr_t page = begin; page < end; page += kPage) {
     std::atomic_ref<char>(*reinterpret_cast<char*>(page)).fetch_or(0, std::memory_order_relaxed);
   }
+  return Status::ok();
 }
 
 }  // namespace hvd

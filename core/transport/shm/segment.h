@@ -5,6 +5,11 @@
 // open it through /proc/<pid>/fd, which needs a common pid namespace; containers that share only
 // /dev/shm use a named file there instead, which is unlinked once all have it open. Should all die
 // before that, the file is unlinked by the next create(): nobody holds its lock.
+//
+// Memory that can run out is reserved as a whole when it is created: a write to a page that
+// /dev/shm has no room for ends the process with SIGBUS. A memfd has no limit of its own, so its
+// pages are made when they are first used, unless the system counts all memory
+// (vm.overcommit_memory=2).
 #pragma once
 
 #include <cstddef>
@@ -24,7 +29,7 @@ enum class SegmentKind {
 
 class Segment {
  public:
-  // `bytes` of zeros. kUnavailable when the machine cannot (no space, no permission).
+  // `bytes` of zeros. kUnavailable when the machine cannot (no room, no permission).
   static Result<std::unique_ptr<Segment>> create(SegmentKind kind, size_t bytes);
   // `descriptor` is what the creator's descriptor() said; it has to come from a trusted peer. The
   // creator has to be alive still.
@@ -40,8 +45,9 @@ class Segment {
   // Once every peer is attached; the memory stays.
   void forget_name();
 
-  // Makes the pages of `part` present and mapped now, so that no later write faults.
-  static void populate(Bytes part);
+  // Makes the pages of `part` present and mapped now, so that no later write faults. kUnavailable
+  // when there is no room for them.
+  static Status populate(Bytes part);
 
  private:
   Segment() = default;

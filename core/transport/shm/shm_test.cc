@@ -26,6 +26,11 @@ bool has_name(const std::string& descriptor) {
   return access(("/dev/shm/horovod-" + token).c_str(), F_OK) == 0;
 }
 
+bool kernel_lacks_populate() {
+  constexpr int kPopulateWrite = 23;  // since Linux 5.14
+  return madvise(nullptr, 0, kPopulateWrite) != 0;
+}
+
 class EverySegment : public ::testing::TestWithParam<SegmentKind> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, EverySegment,
                          ::testing::Values(SegmentKind::kMemfd, SegmentKind::kNamed,
@@ -39,7 +44,7 @@ TEST_P(EverySegment, WhatOneWritesTheOtherReadsAndNothingIsLeft) {
   EXPECT_EQ(has_name((*made)->descriptor()), GetParam() == SegmentKind::kNamed);
   (*made)->forget_name();
   EXPECT_FALSE(has_name((*made)->descriptor()));
-  Segment::populate((*made)->memory());
+  EXPECT_OK(Segment::populate((*made)->memory()));
   (*made)->memory()[9'999] = std::byte{7};
   EXPECT_EQ((*attached)->memory()[9'999], std::byte{7});
   EXPECT_EQ((*attached)->memory().size(), 10'000u);
@@ -54,6 +59,22 @@ TEST(Segment, AWrongDescriptorIsAnErrorAndNotSomebodyElsesMemory) {
   EXPECT_CODE(StatusCode::kInternal, Segment::attach("nonsense"));
   EXPECT_CODE(StatusCode::kUnavailable,
               Segment::attach("named:0:0:100:00000000000000000000000000000000"));
+}
+
+TEST(Segment, PopulatingWithoutRoomIsAnErrorAndNoSignal) {
+  if (kernel_lacks_populate()) GTEST_SKIP() << "this kernel cannot populate memory (before 5.14)";
+  constexpr size_t kPage = 4096;
+  const int fd = memfd_create("one page", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(fd, kPage), 0);
+  void* const address = mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ASSERT_NE(address, MAP_FAILED);
+  const Bytes memory(static_cast<std::byte*>(address), 2 * kPage);
+  EXPECT_OK(Segment::populate(memory.first(kPage)));
+  const Status beyond = Segment::populate(memory);
+  EXPECT_CODE(StatusCode::kUnavailable, beyond);
+  EXPECT_THAT(beyond.message(), ::testing::HasSubstr("no room for 8192 bytes of shared memory"));
+  munmap(address, 2 * kPage);
+  close(fd);
 }
 
 TEST(Segment, ANamedFileOfADeadCreatorIsUnlinkedByTheNextOne) {
@@ -173,6 +194,32 @@ TEST(Pipe, BytesArriveInOrderInPiecesOfAnySize) {
 }
 
 #if !defined(HVD_THREAD_SANITIZER)
+TEST(Arena, ARankThatEndsBecauseOfALossElsewhereIsNotTheOneThatWasLost) {
+  auto made = Segment::create(SegmentKind::kMemfd, HostLinks::bytes_needed(2));
+  ASSERT_OK(made);
+  const auto run = [&](int rank, auto body) {
+    KeeperThread keeper;
+    Health health;
+    auto segment = Segment::attach((*made)->descriptor());
+    HVD_CHECK(segment.is_ok());
+    HostLinks links(std::move(*segment), rank, {0, 1}, keeper.keeper(), health);
+    HVD_CHECK(links.arena().open(soon()).is_ok());
+    body(links.arena(), health);
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    run(0, [](Arena&, Health& health) {
+      health.fail(peer_lost(7, "connection reset"));
+      raise(SIGKILL);
+    });
+  }
+  run(1, [](Arena& arena, Health&) {
+    const Status waited = arena.wait(0, Mark::kFilled, 100, soon());
+    EXPECT_EQ(waited.message(), "rank 7: connection reset");
+  });
+  waitpid(child, nullptr, 0);
+}
+
 TEST(Lifeline, SigkillOfALargeProcessIsSeenWithinMilliseconds) {
   constexpr size_t kVictimBytes = size_t{1} << 30;
   auto segment = Segment::create(SegmentKind::kMemfd, HostLinks::bytes_needed(2));

@@ -125,7 +125,7 @@ void Doorman::advance(uint64_t token) {
   if (!message.is_ok()) return refuse(token, message.status());
   if (!message->has_value()) return;
   poller_.remove(guest.peer.stream->fd());
-  const std::string who = guest.peer.peer.to_string();
+  const std::string who = peer_name(guest.peer.stream->fd(), guest.peer.peer);
   AuthenticatedStream peer = std::move(guest.peer);
   guests_.erase(found);
   const Status admitted = admit(**message, std::move(peer));
@@ -147,8 +147,9 @@ Status Doorman::admit(const ByteBuffer& message, AuthenticatedStream peer) {
 
 void Doorman::refuse(uint64_t token, const Status& why) {
   const auto found = guests_.find(token);
-  HVD_LOG(kWarning, "refused {}: {}", found->second->peer.peer.to_string(), why.message());
-  poller_.remove(found->second->peer.stream->fd());
+  const AuthenticatedStream& peer = found->second->peer;
+  HVD_LOG(kWarning, "refused {}: {}", peer_name(peer.stream->fd(), peer.peer), why.message());
+  poller_.remove(peer.stream->fd());
   guests_.erase(found);
 }
 

@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/tcp/stream_links.h"
-
 namespace hvd {
 namespace {
 
 // Communicators that peers know of and we do not yet: a rank gone wild must not fill our memory.
 constexpr size_t kMostUnclaimed = 1024;
+
+Status has_one_already(const Hello& hello) {
+  return precondition(
+      fmt::format("rank {} has a link to communicator {} already", hello.from, hello.communicator));
+}
 
 }  // namespace
 
@@ -24,8 +27,7 @@ Result<Lobby::Entry*> Lobby::find_or_make(uint64_t communicator) {
   return &made;
 }
 
-Status Lobby::put(const Hello& hello, AuthenticatedStream peer) {
-  MutexLock lock(mutex_);
+Result<Lobby::Entry*> Lobby::entry_for(const Hello& hello) {
   const auto unclaimed = std::count_if(entries_.begin(), entries_.end(),
                                        [](const auto& entry) { return !entry.second.claimed; });
   if (!entries_.contains(hello.communicator) &&
@@ -33,17 +35,21 @@ Status Lobby::put(const Hello& hello, AuthenticatedStream peer) {
     return unavailable(fmt::format("rank {} asks for one more unknown communicator, {}", hello.from,
                                    hello.communicator));
   }
-  HVD_TRY_ASSIGN(Entry * entry, find_or_make(hello.communicator));
-  bool is_new = false;
-  if (hello.purpose == Hello::Purpose::kControl) {
-    is_new = entry->control.try_emplace(hello.from, std::move(peer)).second;
-    changed_.notify_all();
-  } else {
-    is_new = entry->inbox->put({hello.from, std::make_unique<StreamIn>(std::move(peer.stream))});
-  }
-  if (is_new) return Status::ok();
-  return precondition(
-      fmt::format("rank {} has a link to communicator {} already", hello.from, hello.communicator));
+  return find_or_make(hello.communicator);
+}
+
+Status Lobby::put_data(const Hello& hello, std::unique_ptr<InLink> link) {
+  MutexLock lock(mutex_);
+  HVD_TRY_ASSIGN(Entry * entry, entry_for(hello));
+  return entry->inbox->put({hello.from, std::move(link)}) ? Status::ok() : has_one_already(hello);
+}
+
+Status Lobby::put_control(const Hello& hello, AuthenticatedStream peer) {
+  MutexLock lock(mutex_);
+  HVD_TRY_ASSIGN(Entry * entry, entry_for(hello));
+  const bool is_new = entry->control.try_emplace(hello.from, std::move(peer)).second;
+  changed_.notify_all();
+  return is_new ? Status::ok() : has_one_already(hello);
 }
 
 Result<std::shared_ptr<Inbox>> Lobby::claim(uint64_t communicator) {

@@ -19,8 +19,10 @@ namespace hvd {
 // Safe from any thread. Ranks are those of the job.
 class Lobby {
  public:
-  // A connection for kData or kControl; fails when there is one of that rank already.
-  Status put(const Hello& hello, AuthenticatedStream peer) HVD_EXCLUDES(mutex_);
+  // A data link or a control connection to the communicator of `hello`; fails when there is one of
+  // that rank already.
+  Status put_data(const Hello& hello, std::unique_ptr<InLink> link) HVD_EXCLUDES(mutex_);
+  Status put_control(const Hello& hello, AuthenticatedStream peer) HVD_EXCLUDES(mutex_);
 
   // Where the data links of a communicator come in; once for each, and drop() ends it.
   Result<std::shared_ptr<Inbox>> claim(uint64_t communicator) HVD_EXCLUDES(mutex_);
@@ -38,6 +40,8 @@ class Lobby {
   };
 
   Result<Entry*> find_or_make(uint64_t communicator) HVD_REQUIRES(mutex_);
+  // The entry that a peer asks for.
+  Result<Entry*> entry_for(const Hello& hello) HVD_REQUIRES(mutex_);
 
   Mutex mutex_;
   CondVar changed_;

@@ -125,12 +125,18 @@ void PeerWatch::say_goodbye() {
 
 void PeerWatch::spread(const Status& reason) {
   MutexLock lock(mutex_);
-  // Unchanged if it came from another rank: the origin stays who it was.
-  const bool passed_on = heard_.has_value() && failure_from(*heard_).message() == reason.message();
-  spread_ = passed_on ? *heard_ : failure_message(rank_, reason);
   failed_ = true;
-  // At once and on this thread: a process that fails may end before another thread gets to run.
-  for (const auto& edge : edges_) send_to(*edge, *spread_);
+  try {
+    // Unchanged if it came from another rank: the origin stays who it was.
+    const bool passed_on =
+        heard_.has_value() && failure_from(*heard_).message() == reason.message();
+    spread_ = passed_on ? *heard_ : failure_message(rank_, seen_by_others(rank_, reason));
+    // At once and on this thread: a process that fails may end before another thread gets to run.
+    for (const auto& edge : edges_) send_to(*edge, *spread_);
+  } catch (...) {
+    // No memory for a message. The ends of our connections cost none, and say that we are lost.
+    for (const auto& edge : edges_) (void)::shutdown(edge->channel.fd(), SHUT_RDWR);
+  }
   changed_.notify_all();
   poller_.wake();
 }
@@ -178,7 +184,9 @@ Status PeerWatch::read(Edge& edge) {
       return peer_lost(edge.peer, edge.name + ": " + message.status().message());
     }
     edge.heard = Deadline::Clock::now();
-    if (message->kind == WatchMessage::Kind::kGoodbye) {
+    if (message->kind == WatchMessage::Kind::kAlive) {
+      hear_of_progress(*message);
+    } else if (message->kind == WatchMessage::Kind::kGoodbye) {
       close(edge);
     } else if (message->kind == WatchMessage::Kind::kFailure && failure.is_ok()) {
       failure = failure_from(*message);
@@ -229,6 +237,8 @@ void PeerWatch::beat() {
     // as well: everybody gets a fresh period.
     const bool we_were_absent = now - next_beat_.when() > heartbeat_timeout_ / 4;
     next_beat_ = Deadline::at(now + heartbeat_timeout_ / 4);
+    if (health_.take_progress()) moved_here_ = now;
+    const WatchMessage alive = alive_message(now);
     for (const auto& edge : edges_) {
       if (edge->closed) continue;
       if (we_were_absent) edge->heard = now;
@@ -240,10 +250,28 @@ void PeerWatch::beat() {
                         edge->name, std::chrono::duration<double>(heartbeat_timeout_).count()));
       }
       // Who does not read gets no second message.
-      if (!edge->channel.wants_write()) send_to(*edge, {WatchMessage::Kind::kAlive, rank_});
+      if (!edge->channel.wants_write()) send_to(*edge, alive);
     }
   }
   if (!failure.is_ok()) health_.fail(failure);
+}
+
+WatchMessage PeerWatch::alive_message(Deadline::Clock::time_point now) const {
+  WatchMessage message{WatchMessage::Kind::kAlive, rank_};
+  const auto moved = std::max(moved_here_, moved_elsewhere_);
+  if (moved == Deadline::Clock::time_point()) return message;
+  const auto idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - moved).count();
+  message.idle_ms =
+      static_cast<uint32_t>(std::min<int64_t>(idle, int64_t{WatchMessage::kNeverMoved} - 1));
+  return message;
+}
+
+void PeerWatch::hear_of_progress(const WatchMessage& message) {
+  if (message.idle_ms == WatchMessage::kNeverMoved) return;
+  const auto moved = Deadline::Clock::now() - std::chrono::milliseconds(message.idle_ms);
+  if (moved <= moved_elsewhere_) return;
+  moved_elsewhere_ = moved;
+  health_.set_progress_elsewhere(moved);
 }
 
 void PeerWatch::close(Edge& edge) {

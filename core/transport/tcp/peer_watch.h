@@ -4,9 +4,11 @@
 // other in few steps. A rank that leaves says goodbye; a connection that ends without is a loss.
 // On one host the process itself is watched too, because its connections may live on in children
 // that it forked. Every quarter of the heartbeat timeout each says that it is alive: who has been
-// silent for all of it is frozen, or cannot be reached, and is lost. A failure, wherever it was
-// found, goes from rank to rank as one small message, which each passes on once; so all name the
-// same cause, and a rank that left because of the failure is not taken for the one that was lost.
+// silent for all of it is frozen, or cannot be reached, and is lost. With that each says how long
+// ago any rank has moved data, so that a rank that waits knows whether others are busy. A failure,
+// wherever it was found, goes from rank to rank as one small message, which each passes on once; so
+// all name the same cause, and a rank that left because of the failure is not taken for the one
+// that was lost.
 #pragma once
 
 #include <chrono>
@@ -66,6 +68,8 @@ class PeerWatch {
   // Reads what has come. A failure to report, or ok.
   Status read(Edge& edge) HVD_REQUIRES(mutex_);
   void close(Edge& edge) HVD_REQUIRES(mutex_);
+  WatchMessage alive_message(Deadline::Clock::time_point now) const HVD_REQUIRES(mutex_);
+  void hear_of_progress(const WatchMessage& message) HVD_REQUIRES(mutex_);
 
   const int rank_;
   const int size_;
@@ -81,6 +85,9 @@ class PeerWatch {
   bool failed_ HVD_GUARDED_BY(mutex_) = false;
   bool leaving_ HVD_GUARDED_BY(mutex_) = false;
   Deadline next_beat_ HVD_GUARDED_BY(mutex_);
+  // When a rank last moved data: this one, seen at a beat, or any other.
+  Deadline::Clock::time_point moved_here_ HVD_GUARDED_BY(mutex_);
+  Deadline::Clock::time_point moved_elsewhere_ HVD_GUARDED_BY(mutex_);
   std::optional<WatchMessage> heard_ HVD_GUARDED_BY(mutex_);   // the failure as it came to us
   std::optional<WatchMessage> spread_ HVD_GUARDED_BY(mutex_);  // what all are told
   // Last: it calls spread() from the moment it is made.

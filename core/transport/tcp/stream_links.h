@@ -2,12 +2,15 @@
 // in one direction.
 #pragma once
 
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "net/stream.h"
+#include "net/tagged_stream.h"
 #include "transport/link.h"
 
 namespace hvd {
@@ -28,15 +31,49 @@ class StreamOut final : public OutLink {
   const std::unique_ptr<Stream> stream_;
 };
 
+// What a link says about bytes that are not those which its peer has sent. `way` is the hosts at
+// both ends: "host a and host b".
+template <typename T>
+Result<T> name_tampering(Result<T> result, const std::string& way) {
+  if (result.status().code() != StatusCode::kUnauthenticated) return result;
+  return unauthenticated(fmt::format(
+      "what it sent was changed on the wire ({}); the network between {} is being tampered with or "
+      "is faulty",
+      result.status().message(), way));
+}
+
 class StreamIn final : public InLink {
  public:
-  explicit StreamIn(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
-  Result<size_t> read_some(Bytes in) override { return stream_->read_some(in); }
+  StreamIn(std::unique_ptr<Stream> stream, std::string way)
+      : stream_(std::move(stream)), way_(std::move(way)) {}
+  Result<size_t> read_some(Bytes in) override {
+    return name_tampering(stream_->read_some(in), way_);
+  }
   int descriptor() const override { return stream_->fd(); }
   short events() const override { return poll_events(stream_->read_waits_for()); }
 
  private:
   const std::unique_ptr<Stream> stream_;
+  const std::string way_;
+};
+
+// The same with tags: verified bytes lie in memory of the stream and can be reduced there.
+class TaggedIn final : public InLink {
+ public:
+  TaggedIn(std::unique_ptr<TaggedStream> stream, std::string way)
+      : stream_(std::move(stream)), way_(std::move(way)) {}
+  Result<size_t> read_some(Bytes in) override {
+    return name_tampering(stream_->read_some(in), way_);
+  }
+  bool can_peek() const override { return true; }
+  Result<ConstBytes> peek() override { return name_tampering(stream_->peek(), way_); }
+  void release(size_t bytes) override { stream_->release(bytes); }
+  int descriptor() const override { return stream_->fd(); }
+  short events() const override { return poll_events(stream_->read_waits_for()); }
+
+ private:
+  const std::unique_ptr<TaggedStream> stream_;
+  const std::string way_;
 };
 
 }  // namespace hvd

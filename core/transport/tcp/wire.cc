@@ -35,6 +35,7 @@ ByteBuffer encode(const PeerRecord& record) {
   for (const PeerRecord::Address& address : record.addresses) {
     out.put(address.endpoint.to_string()).put(address.prefix_length).put(address.loopback);
   }
+  out.put(record.tags);
   return out.take();
 }
 
@@ -63,6 +64,7 @@ Result<PeerRecord> decode_peer_record(ConstBytes bytes) {
     HVD_TRY_ASSIGN(address.endpoint, Endpoint::parse(text));
     record.addresses.push_back(address);
   }
+  HVD_TRY(in.get(record.tags));
   HVD_TRY(in.finish());
   return record;
 }
@@ -101,7 +103,7 @@ Result<Hello> decode_hello(ConstBytes bytes, int size) {
 ByteBuffer encode(const WatchMessage& message) {
   Encoder out;
   out.put(static_cast<uint8_t>(message.kind)).put(message.origin).put(message.lost_rank);
-  out.put(message.code).put(message.text);
+  out.put(message.code).put(message.text).put(message.idle_ms);
   return out.take();
 }
 
@@ -114,6 +116,7 @@ Result<WatchMessage> decode_watch_message(ConstBytes bytes, int size) {
   HVD_TRY(in.get(message.lost_rank));
   HVD_TRY(in.get(message.code));
   HVD_TRY(get_name(in, message.text));
+  HVD_TRY(in.get(message.idle_ms));
   HVD_TRY(in.finish());
   message.kind = static_cast<WatchMessage::Kind>(kind);
   if (kind < static_cast<uint8_t>(WatchMessage::Kind::kGoodbye) ||

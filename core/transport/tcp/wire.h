@@ -33,6 +33,7 @@ struct PeerRecord {
     bool loopback;
   };
   std::vector<Address> addresses;  // where it listens for all others
+  bool tags = false;               // whether its data links between hosts have tags
 
   // Two ranks can share memory exactly if these are equal.
   std::string host_identity() const;
@@ -68,6 +69,9 @@ struct WatchMessage {
   int32_t lost_rank = -1;
   uint8_t code = 0;
   std::string text;
+  // For kAlive: for how long no rank has moved data, as far as the sender knows.
+  uint32_t idle_ms = kNeverMoved;
+  static constexpr uint32_t kNeverMoved = ~uint32_t{0};
 };
 ByteBuffer encode(const WatchMessage& message);
 Result<WatchMessage> decode_watch_message(ConstBytes bytes, int size);

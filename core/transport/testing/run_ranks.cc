@@ -65,7 +65,7 @@ struct FabricWorld {
   std::vector<std::unique_ptr<Fabric>> fabrics;
 };
 
-World fabric_world(const std::vector<int>& host_of) {
+World fabric_world(const std::vector<int>& host_of, bool tags) {
   const auto n = static_cast<int>(host_of.size());
   auto world = std::make_shared<FabricWorld>();
   StoreServerOptions options;
@@ -76,7 +76,7 @@ World fabric_world(const std::vector<int>& host_of) {
   world->clients.resize(n);
   world->fabrics.resize(n);
   World made;
-  made.connect = [world, host_of](int rank) -> Result<std::unique_ptr<Transport>> {
+  made.connect = [world, host_of, tags](int rank) -> Result<std::unique_ptr<Transport>> {
     const Deadline deadline = Deadline::after(std::chrono::seconds(30));
     HVD_TRY_ASSIGN(world->clients[rank],
                    StoreClient::connect(std::vector<Endpoint>{world->store->endpoint()},
@@ -86,6 +86,7 @@ World fabric_world(const std::vector<int>& host_of) {
     mine.size = static_cast<int>(host_of.size());
     mine.host_name = "host" + std::to_string(host_of[rank]);
     mine.interfaces = {"lo"};
+    mine.tags = tags;
     HVD_TRY_ASSIGN(world->fabrics[rank],
                    Fabric::join(mine, world->secret, world->clients[rank].get(), deadline));
     std::vector<int> all(host_of.size());
@@ -98,6 +99,9 @@ World fabric_world(const std::vector<int>& host_of) {
   };
   return made;
 }
+
+World tagged_world(const std::vector<int>& host_of) { return fabric_world(host_of, true); }
+World bare_world(const std::vector<int>& host_of) { return fabric_world(host_of, false); }
 
 std::vector<int> own_hosts(int n) {
   std::vector<int> host_of(n);
@@ -117,9 +121,9 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {TransportKind::kInproc, "Inproc", own_hosts, false, inproc_world},
     {TransportKind::kInprocHosts, "InprocHosts", uneven_hosts, false, lending_world},
-    {TransportKind::kTcp, "Tcp", own_hosts, true, fabric_world},
-    {TransportKind::kShm, "Shm", one_host, true, fabric_world},
-    {TransportKind::kMesh, "Mesh", uneven_hosts, true, fabric_world},
+    {TransportKind::kTcp, "Tcp", own_hosts, true, tagged_world},
+    {TransportKind::kShm, "Shm", one_host, true, bare_world},
+    {TransportKind::kMesh, "Mesh", uneven_hosts, true, bare_world},
 };
 
 const Kind& find(TransportKind kind) {

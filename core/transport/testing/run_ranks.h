@@ -19,9 +19,9 @@ enum class TransportKind {
   kInproc,       // every rank on a host of its own
   kInprocHosts,  // the same, but told that ranks share two or three hosts, unevenly; fails who
                  // changes memory too early that was sent
-  kTcp,          // every rank on a host of its own, over TCP on loopback
+  kTcp,          // every rank on a host of its own, over TCP on loopback, with tags
   kShm,          // all ranks on one host, through shared memory
-  kMesh,         // ranks on two or three hosts, unevenly: shared memory and TCP
+  kMesh,         // ranks on two or three hosts, unevenly: shared memory and TCP without tags
 };
 
 const std::vector<TransportKind>& all_transport_kinds();

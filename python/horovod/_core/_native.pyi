@@ -2,6 +2,10 @@
 
 Failures: ValueError for what is wrong by itself, HorovodInternalError for what the job has to do
 with (ranks that disagree or are lost, a shutdown), NotInitializedError, which is both, before init.
+Each has the attribute `code`, an ErrorCode.
+
+Calls that wait run handlers of signals, and raise what these raise. add_process_set,
+remove_process_set, shutdown, start_timeline and stop_timeline then go on in the background.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,11 +56,36 @@ def poll(handle: int, /) -> bool: ...
 def wait(handle: int, /) -> Any:
     """The result of an operation; None if somebody has waited for it already."""
 
+def wait_and_keep(handle: int, /) -> tuple[Any, Any]:
+    """As wait(), and the operation itself, for seals."""
+
 def release(handle: int, /) -> None:
     """Forget an operation, which goes on."""
 
 def address_of(data: bytearray, /) -> int: ...
+def seal(operation: Any, data: bytearray, /) -> None:
+    """Make the last SEAL_BYTES of `data` the seal of those before, for an operation that was kept.
+
+    Seal no more than one array for an operation: two could be exchanged for each other.
+    """
+
+def check_seal(
+    operation: Any, rank: int, data: bytes | bytearray, start: int, length: int, /
+) -> None:
+    """Raise HorovodInternalError unless `rank` has sealed data[start : start + length].
+
+    The seal follows those bytes. Any `start` and `length` may be given; bytes that are not there
+    are refused.
+    """
+
 def version() -> str: ...
+def setting(variable: str, text: str | None, /) -> str:
+    """A setting as the library reads it, from the text or else from the environment.
+
+    A switch is "1" or "0", a list has commas, what is not set has its default. horovod.common has
+    `settings` on top.
+    """
+
 def init(ranks: Iterable[int], process_sets: Sequence[Iterable[int]], /) -> None: ...
 def shutdown() -> None: ...
 def is_initialized() -> bool: ...
@@ -125,3 +154,5 @@ BOOL: int
 BFLOAT16: int
 UINT32: int
 UINT64: int
+
+SEAL_BYTES: int

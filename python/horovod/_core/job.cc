@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "capi/classic.h"
 #include "capi/hvd.h"
 #include "errors.h"
 #include "operations.h"
+#include "signals.h"
 
 namespace hvd::python {
 namespace {
@@ -19,22 +21,47 @@ bool read_ranks(PyObject* given, Ranks& ranks) {
   if (!list) return false;
   const Py_ssize_t count = PyList_Size(list.get());
   for (Py_ssize_t i = 0; i < count; ++i) {
-    ranks.push_back(static_cast<int32_t>(PyLong_AsLong(PyList_GetItem(list.get(), i))));
+    if (!read_int32(PyList_GetItem(list.get(), i), "a rank", ranks.emplace_back())) return false;
   }
-  return PyErr_Occurred() == nullptr;
+  return true;
 }
 
 hvd_rank_list as_list(const Ranks& ranks) {
   return {ranks.data(), static_cast<int32_t>(ranks.size())};
 }
 
-PyObject* list_of(const Ranks& numbers, int32_t count) {
+// The numbers that `get` puts into an array. Sets come and go meanwhile: there is room for those
+// that were there at the last call, and once it was enough they are of one moment.
+template <typename Get>
+PyObject* list_from(Get get) {
+  Ranks numbers;
+  int32_t count = 0;
+  do {
+    numbers.resize(static_cast<size_t>(count));
+    const hvd_code code = get(numbers.data(), static_cast<int32_t>(numbers.size()), &count);
+    if (code != HVD_OK) return raise(code);
+  } while (static_cast<size_t>(count) > numbers.size());
   Ref list = Ref::own(PyList_New(count));
   for (int32_t i = 0; list && i < count; ++i) {
     PyObject* number = PyLong_FromLong(numbers[static_cast<size_t>(i)]);
     if (number == nullptr || PyList_SetItem(list.get(), i, number) != 0) return nullptr;
   }
   return list.release();
+}
+
+// hvd_init has taken the secret out of the process's environment, and here it leaves Python's copy,
+// which subprocess and multiprocessing hand on. An exception that is set stays.
+void forget_secret() {
+  PyObject* type = nullptr;
+  PyObject* error = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &error, &traceback);
+  const Ref os = Ref::own(PyImport_ImportModule("os"));
+  const Ref environ = Ref::own(os ? PyObject_GetAttrString(os.get(), "environ") : nullptr);
+  if (environ) {
+    Ref::own(PyObject_CallMethod(environ.get(), "pop", "sO", "_HOROVOD_SECRET_KEY", Py_None));
+  }
+  PyErr_Restore(type, error, traceback);
 }
 
 PyObject* init(PyObject* /*self*/, PyObject* args) {
@@ -57,18 +84,20 @@ PyObject* init(PyObject* /*self*/, PyObject* args) {
                                     static_cast<int32_t>(lists.size())};
   hvd_code code = HVD_OK;
   {
-    const WithoutGil without_gil;
+    const InterruptibleWithoutGil without_gil;
     code = hvd_init(&options);
   }
-  if (code != HVD_OK) return raise_start_failure();
+  forget_secret();
+  if (code != HVD_OK) return raise_start_failure(code);
   Py_RETURN_NONE;
 }
 
 PyObject* shutdown(PyObject* /*self*/, PyObject* /*none*/) {
-  {
-    const WithoutGil without_gil;
+  const auto ended = run_aside([] {
     hvd_shutdown();
-  }
+    return Outcome();
+  });
+  if (!ended) return nullptr;
   forget_operations();
   Py_RETURN_NONE;
 }
@@ -93,6 +122,16 @@ PyObject* nccl_built(PyObject* /*self*/, PyObject* /*none*/) {
   return PyLong_FromLong(horovod_nccl_built());
 }
 
+// A setting as the library reads it: (variable, text or None for the environment).
+PyObject* setting(PyObject* /*self*/, PyObject* args) {
+  const char* variable = nullptr;
+  const char* text = nullptr;
+  if (PyArg_ParseTuple(args, "sz", &variable, &text) == 0) return nullptr;
+  const char* value = nullptr;
+  const hvd_code code = hvd_setting(variable, text, &value);
+  return code == HVD_OK ? PyUnicode_FromString(value) : raise(code, Blame::kCaller);
+}
+
 PyObject* version(PyObject* /*self*/, PyObject* /*none*/) {
   return PyUnicode_FromString(hvd_version());
 }
@@ -102,44 +141,37 @@ PyObject* version(PyObject* /*self*/, PyObject* /*none*/) {
 PyObject* add_process_set(PyObject* /*self*/, PyObject* given) {
   Ranks ranks;
   if (!read_ranks(given, ranks)) return nullptr;
-  int32_t id = 0;
-  hvd_code code = HVD_OK;
-  {
-    const WithoutGil without_gil;
-    code = hvd_add_process_set(as_list(ranks), &id);
-  }
-  return code == HVD_OK ? PyLong_FromLong(id) : raise(code, Blame::kCaller);
+  const auto added = run_aside([ranks] {
+    int32_t id = 0;
+    const hvd_code code = hvd_add_process_set(as_list(ranks), &id);
+    return Outcome::of(code, id);
+  });
+  if (!added) return nullptr;
+  return added->code == HVD_OK ? PyLong_FromLong(added->value) : raise(*added, Blame::kCaller);
 }
 
 PyObject* remove_process_set(PyObject* /*self*/, PyObject* given) {
-  const auto id = static_cast<int32_t>(PyLong_AsLong(given));
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  int removed = 0;
-  hvd_code code = HVD_OK;
-  {
-    const WithoutGil without_gil;
-    code = hvd_remove_process_set(id, &removed);
-  }
-  return code == HVD_OK ? PyBool_FromLong(removed) : raise(code, Blame::kCaller);
+  int32_t id = 0;
+  if (!read_int32(given, "the number of the process set", id)) return nullptr;
+  const auto done = run_aside([id] {
+    int removed = 0;
+    const hvd_code code = hvd_remove_process_set(id, &removed);
+    return Outcome::of(code, removed);
+  });
+  if (!done) return nullptr;
+  return done->code == HVD_OK ? PyBool_FromLong(done->value) : raise(*done, Blame::kCaller);
 }
 
 PyObject* process_sets(PyObject* /*self*/, PyObject* /*none*/) {
-  int32_t count = 0;
-  hvd_code code = hvd_process_sets(nullptr, 0, &count);
-  Ranks ids(static_cast<size_t>(count));
-  if (code == HVD_OK) code = hvd_process_sets(ids.data(), count, &count);
-  if (code != HVD_OK) return raise(code);
-  return list_of(ids, std::min(count, static_cast<int32_t>(ids.size())));
+  return list_from(hvd_process_sets);
 }
 
 PyObject* process_set_ranks(PyObject* /*self*/, PyObject* given) {
-  const auto id = static_cast<int32_t>(PyLong_AsLong(given));
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  int32_t count = 0;
-  hvd_code code = hvd_process_set_ranks(id, nullptr, 0, &count);
-  Ranks ranks(static_cast<size_t>(count));
-  if (code == HVD_OK) code = hvd_process_set_ranks(id, ranks.data(), count, &count);
-  return code == HVD_OK ? list_of(ranks, count) : raise(code);
+  int32_t id = 0;
+  if (!read_int32(given, "the number of the process set", id)) return nullptr;
+  return list_from([id](int32_t* ranks, int32_t room, int32_t* count) {
+    return hvd_process_set_ranks(id, ranks, room, count);
+  });
 }
 
 // Timeline ---------------------------------------------------------------------------------------
@@ -148,20 +180,20 @@ PyObject* start_timeline(PyObject* /*self*/, PyObject* args) {
   const char* path = nullptr;
   int mark_cycles = 0;
   if (PyArg_ParseTuple(args, "sp", &path, &mark_cycles) == 0) return nullptr;
-  return none_or_raise(hvd_start_timeline(path, mark_cycles), Blame::kCaller);
+  const auto started = run_aside([path = std::string(path), mark_cycles] {
+    return Outcome::of(hvd_start_timeline(path.c_str(), mark_cycles));
+  });
+  return started ? none_or_raise(*started, Blame::kCaller) : nullptr;
 }
 
 PyObject* stop_timeline(PyObject* /*self*/, PyObject* /*none*/) {
-  hvd_code code = HVD_OK;
-  {
-    const WithoutGil without_gil;
-    code = hvd_stop_timeline();
-  }
-  return none_or_raise(code);
+  const auto stopped = run_aside([] { return Outcome::of(hvd_stop_timeline()); });
+  return stopped ? none_or_raise(*stopped) : nullptr;
 }
 
 PyMethodDef methods[] = {
     {"version", version, METH_NOARGS, nullptr},
+    {"setting", setting, METH_VARARGS, nullptr},
     {"init", init, METH_VARARGS, nullptr},
     {"shutdown", shutdown, METH_NOARGS, nullptr},
     {"is_initialized", truth<hvd_is_initialized>, METH_NOARGS, nullptr},

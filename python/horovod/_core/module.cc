@@ -5,6 +5,7 @@
 #include "operations.h"
 #include "output.h"
 #include "python.h"
+#include "seal.h"
 #include "store.h"
 
 namespace {
@@ -16,6 +17,7 @@ PyMethodDef operation_methods[] = {
     {"join", join, METH_NOARGS, nullptr},
     {"poll", poll, METH_O, nullptr},
     {"wait", wait, METH_O, nullptr},
+    {"wait_and_keep", wait_and_keep, METH_O, nullptr},
     {"release", release, METH_O, nullptr},
     {"address_of", address_of, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
@@ -51,11 +53,12 @@ constexpr Constant kConstants[] = {
     {"BFLOAT16", HVD_BFLOAT16},
     {"UINT32", HVD_UINT32},
     {"UINT64", HVD_UINT64},
+    {"SEAL_BYTES", HVD_SEAL_BYTES},
 };
 
 int fill(PyObject* module) {
   if (!load_exceptions() || !add_output_type(module)) return -1;
-  for (PyMethodDef* methods : {operation_methods, job_methods(), store_methods()}) {
+  for (PyMethodDef* methods : {operation_methods, job_methods(), seal_methods(), store_methods()}) {
     if (PyModule_AddFunctions(module, methods) != 0) return -1;
   }
   for (const Constant& constant : kConstants) {

@@ -19,6 +19,9 @@ namespace {
 // How long a wait goes on before it looks whether the user has pressed Ctrl-C.
 constexpr double kSignalSeconds = 0.2;
 
+// The name of capsules that own an operation which is done.
+constexpr const char* kKept = "horovod.operation";
+
 struct Operation {
   hvd_operation* handle = nullptr;
   Ref keep;
@@ -41,13 +44,6 @@ struct Table {
   std::unordered_map<int64_t, std::shared_ptr<Operation>> operations;
   // Released before they were done: the library still works on their tensors.
   std::vector<std::shared_ptr<Operation>> abandoned;
-  // Operations without a name get a number, in each process set its own: ranks that are not in a
-  // set would otherwise count differently from those that are.
-  struct Numbers {
-    uint64_t next = 0;
-    uint64_t next_blocking = 0;
-  };
-  std::unordered_map<int32_t, Numbers> unnamed;
 };
 
 Table& table() {
@@ -78,7 +74,12 @@ class Arguments {
   bool ok() const { return ok_; }
 
   PyObject* object() { return *next_++; }
-  int32_t number() { return static_cast<int32_t>(checked(PyLong_AsLong(object()))); }
+  // `what`: for the message if it is out of range.
+  int32_t number(const char* what) {
+    int32_t number = 0;
+    if (!read_int32(object(), what, number)) ok_ = false;
+    return number;
+  }
   double real() { return checked(PyFloat_AsDouble(object())); }
   bool truth() { return object() == Py_True; }
   std::string_view text() { return text_of(object()); }
@@ -89,7 +90,7 @@ class Arguments {
   }
   // The number of a process set, which one that is not registered does not have.
   int32_t process_set() {
-    if (*next_ != Py_None) return number();
+    if (*next_ != Py_None) return number("the number of the process set");
     ++next_;
     PyErr_SetString(PyExc_ValueError,
                     "the process set is not registered; pass it to hvd.init() or "
@@ -138,7 +139,9 @@ bool read_view(PyObject* tuple, View& view) {
   PyObject* output = PyTuple_GetItem(tuple, 1);
   view.allocates = output == Py_None;
   if (!view.allocates) view.tensor.output = PyLong_AsVoidPtr(output);
-  view.tensor.dtype = static_cast<hvd_dtype>(PyLong_AsLong(PyTuple_GetItem(tuple, 2)));
+  int32_t dtype = 0;
+  if (!read_int32(PyTuple_GetItem(tuple, 2), "the dtype", dtype)) return false;
+  view.tensor.dtype = static_cast<hvd_dtype>(dtype);
   const Py_ssize_t dims = PyTuple_Size(shape);
   view.shape.reserve(static_cast<size_t>(dims));
   for (Py_ssize_t i = 0; i < dims; ++i) {
@@ -167,40 +170,18 @@ bool read_splits(PyObject* given, std::vector<int32_t>& splits) {
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
     const Ref item = Ref::own(PySequence_GetItem(given, i));
-    splits.push_back(item ? static_cast<int32_t>(PyLong_AsLong(item.get())) : 0);
+    if (!item || !read_int32(item.get(), "a split", splits.emplace_back())) return false;
   }
   return PyErr_Occurred() == nullptr;
 }
 
-// Of an operation without a name. Numbers come back, because names that are new for ever would fill
-// the engine's tables; as many may be in flight at a time. One that blocks is done before its
-// caller starts the next, so few will do, and the engine knows them already: 3 us instead of 13.
-std::string number_of(int32_t set, bool blocks) {
-  constexpr uint64_t kBlocking = 64;
-  constexpr uint64_t kOthers = 1 << 16;
-  const Table::Numbers& numbers = table().unnamed[set];
-  return blocks ? "noname.sync." + std::to_string(numbers.next_blocking % kBlocking)
-                : "noname." + std::to_string(numbers.next % kOthers);
-}
-
-// Only what was started counts: a mistake on one rank must not set it apart from the others.
-void count(int32_t set, bool blocks) {
-  Table::Numbers& numbers = table().unnamed[set];
-  ++(blocks ? numbers.next_blocking : numbers.next);
-}
-
-// "allreduce.loss", "allreduce.noname.7", and in a group "grouped_allreduce.noname.7_1of3".
-void name_views(std::string_view label, std::string_view name, const hvd_request& request,
-                bool group, std::vector<View>& views) {
-  std::string base(label);
-  base += '.';
-  if (name.empty()) {
-    base += number_of(request.process_set, (request.flags & HVD_WILL_WAIT) != 0);
-  } else {
-    base += name;
-  }
+// "allreduce.loss", and in a group "grouped_allreduce.loss_1of3". What has no name is numbered by
+// the library.
+void name_views(std::string_view label, std::string_view name, bool group,
+                std::vector<View>& views) {
+  if (name.empty()) return;
   for (size_t i = 0; i < views.size(); ++i) {
-    views[i].name = base;
+    views[i].name.assign(label).append(1, '.').append(name);
     if (!group) continue;
     char member[48];
     std::snprintf(member, sizeof(member), "_%zuof%zu", i + 1, views.size());
@@ -210,10 +191,15 @@ void name_views(std::string_view label, std::string_view name, const hvd_request
 
 // Submission -------------------------------------------------------------------------------------
 
+bool refuses_op(const hvd_request& request) {
+  return request.collective == HVD_REDUCESCATTER && request.op != HVD_SUM &&
+         request.op != HVD_AVERAGE;
+}
+
 void* allocate_output(void* context, int32_t index, const int64_t* shape, int32_t dims) {
   auto& operation = *static_cast<Operation*>(context);
   const auto at = static_cast<size_t>(index);
-  size_t bytes = size_of(operation.dtypes[at]);
+  size_t bytes = hvd_dtype_size(operation.dtypes[at]);
   for (int32_t i = 0; i < dims; ++i) bytes *= static_cast<size_t>(shape[i]);
   operation.memory[at] = allocate(bytes);
   return operation.memory[at].get();
@@ -286,14 +272,15 @@ PyObject* submit(PyObject* /*self*/, PyObject* const* args, Py_ssize_t given_cou
   reap();
   Arguments arguments(args);
   hvd_request request = HVD_REQUEST_INIT;
-  request.collective = static_cast<hvd_collective>(arguments.number());
+  request.collective = static_cast<hvd_collective>(arguments.number("the collective"));
   const std::string_view label = arguments.text();
+  request.label = label.data();  // which ends with a zero
   const std::string_view name = arguments.optional_text();
   PyObject* given = arguments.object();
-  request.op = static_cast<hvd_reduce_op>(arguments.number());
+  request.op = static_cast<hvd_reduce_op>(arguments.number("op"));
   request.prescale = arguments.real();
   request.postscale = arguments.real();
-  request.root = arguments.number();
+  request.root = arguments.number("the root rank");
   request.process_set = arguments.process_set();
   PyObject* given_splits = arguments.object();
   if (arguments.truth()) request.flags |= HVD_WILL_WAIT;
@@ -307,7 +294,7 @@ PyObject* submit(PyObject* /*self*/, PyObject* const* args, Py_ssize_t given_cou
     return nullptr;
   }
   if (hvd_is_initialized() == 0) return raise_not_initialized();
-  name_views(label, name, request, PyList_Check(given) != 0, views);
+  name_views(label, name, PyList_Check(given) != 0, views);
   std::vector<hvd_tensor> tensors;
   tensors.reserve(views.size());
   for (View& view : views) {
@@ -328,8 +315,7 @@ PyObject* submit(PyObject* /*self*/, PyObject* const* args, Py_ssize_t given_cou
   }
   const hvd_code code = hvd_submit(&request, tensors.data(), static_cast<int32_t>(tensors.size()),
                                    &operation->handle);
-  if (code != HVD_OK) return raise(code);
-  if (name.empty()) count(request.process_set, (request.flags & HVD_WILL_WAIT) != 0);
+  if (code != HVD_OK) return raise(code, refuses_op(request) ? Blame::kRefusedOp : Blame::kJob);
   return remember(std::move(operation));
 }
 
@@ -362,9 +348,28 @@ PyObject* wait(PyObject* /*self*/, PyObject* handle) {
   const hvd_code code = hvd_wait(operation->handle, 0);
   if (code != HVD_OK) return raise(code);
   if (!first) Py_RETURN_NONE;  // another thread has taken the result
-  // The others have counted operations that this rank knows nothing of.
-  if (operation->joins) table().unnamed.erase(HVD_GLOBAL_SET);
   return result_of(*operation);
+}
+
+PyObject* wait_and_keep(PyObject* self, PyObject* handle) {
+  std::shared_ptr<Operation> operation = find(handle);
+  Ref result = Ref::own(PyErr_Occurred() == nullptr ? wait(self, handle) : nullptr);
+  if (!result) return nullptr;
+  if (operation == nullptr) {
+    return PyErr_Format(PyExc_ValueError, "handle %R is unknown", handle);
+  }
+  auto owner = std::make_unique<std::shared_ptr<Operation>>(std::move(operation));
+  Ref kept = Ref::own(PyCapsule_New(owner.get(), kKept, [](PyObject* capsule) {
+    delete static_cast<std::shared_ptr<Operation>*>(PyCapsule_GetPointer(capsule, kKept));
+  }));
+  if (!kept) return nullptr;
+  (void)owner.release();
+  return PyTuple_Pack(2, result.get(), kept.get());
+}
+
+const hvd_operation* kept_operation(PyObject* kept) {
+  const auto* owner = static_cast<std::shared_ptr<Operation>*>(PyCapsule_GetPointer(kept, kKept));
+  return owner == nullptr ? nullptr : (*owner)->handle;
 }
 
 PyObject* release(PyObject* /*self*/, PyObject* handle) {
@@ -389,7 +394,6 @@ PyObject* address_of(PyObject* /*self*/, PyObject* bytes) {
 void forget_operations() {
   reap();
   Table& all = table();
-  all.unnamed.clear();
   std::unordered_map<int64_t, std::shared_ptr<Operation>> forgotten;
   forgotten.swap(all.operations);
   for (auto& [handle, operation] : forgotten) {

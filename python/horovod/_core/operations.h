@@ -2,6 +2,7 @@
 // tensor that the program has dropped meanwhile stays until its operation is done.
 #pragma once
 
+#include "capi/hvd.h"
 #include "python.h"
 
 namespace hvd::python {
@@ -10,8 +11,12 @@ PyObject* submit(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* join(PyObject* self, PyObject* none);
 PyObject* poll(PyObject* self, PyObject* handle);
 PyObject* wait(PyObject* self, PyObject* handle);
+PyObject* wait_and_keep(PyObject* self, PyObject* handle);
 PyObject* release(PyObject* self, PyObject* handle);
 PyObject* address_of(PyObject* self, PyObject* bytes);
+
+// What wait_and_keep has kept; null with an exception set if it is something else.
+const hvd_operation* kept_operation(PyObject* kept);
 
 // There is no job any more: forgets all operations, and names start anew.
 void forget_operations();

@@ -147,25 +147,6 @@ PyType_Spec spec = {"horovod._core.Output", sizeof(Output), 0, Py_TPFLAGS_DEFAUL
 
 }  // namespace
 
-size_t size_of(hvd_dtype dtype) {
-  switch (dtype) {
-    case HVD_UINT8:
-    case HVD_INT8:
-    case HVD_BOOL: return 1;
-    case HVD_UINT16:
-    case HVD_INT16:
-    case HVD_FLOAT16:
-    case HVD_BFLOAT16: return 2;
-    case HVD_INT32:
-    case HVD_UINT32:
-    case HVD_FLOAT32: return 4;
-    case HVD_INT64:
-    case HVD_UINT64:
-    case HVD_FLOAT64: return 8;
-  }
-  return 0;
-}
-
 Memory allocate(size_t bytes) {
   constexpr size_t kAlignment = 64;
   const size_t rounded = (bytes / kAlignment + 1) * kAlignment;  // never none at all
@@ -182,7 +163,7 @@ bool add_output_type(PyObject* module) {
 }
 
 PyObject* make_output(Memory memory, hvd_dtype dtype, const hvd_output& output) {
-  size_t bytes = size_of(dtype);
+  size_t bytes = hvd_dtype_size(dtype);
   for (int32_t i = 0; i < output.dims; ++i) bytes *= static_cast<size_t>(output.shape[i]);
   auto* made = PyObject_New(Output, output_type);
   if (made == nullptr) return nullptr;

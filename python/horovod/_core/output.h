@@ -19,7 +19,6 @@ struct FreeMemory {
 // From std::aligned_alloc: vectors load from it as from a framework's own tensors.
 using Memory = std::unique_ptr<std::byte, FreeMemory>;
 
-size_t size_of(hvd_dtype dtype);
 // Null if there is none left.
 Memory allocate(size_t bytes);
 

@@ -6,6 +6,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <cstdint>
 #include <utility>
 
 // Both entered the limited API in 3.10 but have been the same in every Python since 3.7 and 3.3:
@@ -43,6 +44,20 @@ class Ref {
   explicit Ref(PyObject* object) : object_(object) {}
   PyObject* object_ = nullptr;
 };
+
+// False with an exception set that says `what` the number is, if it is not a whole number of 32
+// bits.
+inline bool read_int32(PyObject* given, const char* what, int32_t& number) {
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(given, &overflow);
+  if (value == -1 && PyErr_Occurred() != nullptr) return false;
+  if (overflow != 0 || value < INT32_MIN || value > INT32_MAX) {
+    PyErr_Format(PyExc_ValueError, "%s is out of range: %R does not fit into 32 bits", what, given);
+    return false;
+  }
+  number = static_cast<int32_t>(value);
+  return true;
+}
 
 // Lets other Python threads run while this one waits.
 class WithoutGil {

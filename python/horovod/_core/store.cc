@@ -2,6 +2,7 @@
 
 #include "capi/hvd.h"
 #include "errors.h"
+#include "signals.h"
 
 namespace hvd::python {
 namespace {
@@ -65,7 +66,7 @@ PyObject* store_connect(PyObject* /*self*/, PyObject* args) {
   hvd_store_client* client = nullptr;
   hvd_code code = HVD_OK;
   {
-    const WithoutGil without_gil;
+    const InterruptibleWithoutGil without_gil;
     code = hvd_store_connect(address, secret, tls, seconds, &client);
   }
   if (code != HVD_OK) return raise(code);
@@ -82,7 +83,7 @@ PyObject* store_set(PyObject* /*self*/, PyObject* args) {
   if (client == nullptr) return nullptr;
   hvd_code code = HVD_OK;
   {
-    const WithoutGil without_gil;
+    const InterruptibleWithoutGil without_gil;
     code = hvd_store_set(client, key, value, static_cast<size_t>(bytes));
   }
   return none_or_raise(code);
@@ -100,7 +101,7 @@ PyObject* store_get(PyObject* /*self*/, PyObject* args) {
   size_t bytes = 0;
   hvd_code code = HVD_OK;
   {
-    const WithoutGil without_gil;
+    const InterruptibleWithoutGil without_gil;
     code = hvd_store_get(client, key, seconds, &value, &bytes);
   }
   if (code == HVD_TIMEOUT) Py_RETURN_NONE;
@@ -118,7 +119,7 @@ PyObject* store_add(PyObject* /*self*/, PyObject* args) {
   int64_t sum = 0;
   hvd_code code = HVD_OK;
   {
-    const WithoutGil without_gil;
+    const InterruptibleWithoutGil without_gil;
     code = hvd_store_add(client, key, delta, &sum);
   }
   return code == HVD_OK ? PyLong_FromLongLong(sum) : raise(code);
@@ -129,7 +130,13 @@ PyObject* store_delete(PyObject* /*self*/, PyObject* args) {
   const char* key = nullptr;
   if (PyArg_ParseTuple(args, "Os", &capsule, &key) == 0) return nullptr;
   hvd_store_client* client = client_of(capsule);
-  return client == nullptr ? nullptr : none_or_raise(hvd_store_delete(client, key));
+  if (client == nullptr) return nullptr;
+  hvd_code code = HVD_OK;
+  {
+    const InterruptibleWithoutGil without_gil;
+    code = hvd_store_delete(client, key);
+  }
+  return none_or_raise(code);
 }
 
 PyMethodDef methods[] = {

@@ -34,9 +34,12 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_of_horovod(error: Exception) -> bool:
-    """Whether TensorFlow hands on what an operation of ours has failed with."""
+    """Whether TensorFlow hands on that the job has failed, which a new start can cure.
+
+    What it names otherwise, such as FailedPreconditionError for ranks that disagree, fails again.
+    """
     names = {cls.__name__ for cls in type(error).__mro__}
-    failed = {"UnknownError", "InternalError", "FailedPreconditionError"}
+    failed = {"UnknownError", "InternalError"}
     return "OpError" in names and bool(names & failed) and "Horovod" in str(error)
 
 

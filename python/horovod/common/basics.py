@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Iterable
-from typing import Any, Callable
+from typing import Any
 
 from horovod import _core
 from horovod._core import (
@@ -28,7 +28,7 @@ from horovod._core import (
     size,
 )
 from horovod.common import process_sets as sets
-from horovod.common.exceptions import StartError
+from horovod.common.exceptions import ErrorCode, StartError
 
 Average = _core.AVERAGE
 Sum = _core.SUM
@@ -94,7 +94,9 @@ def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None 
     comm: the ranks that take part, of those that were started; all by default.
     process_sets: sets to register at once, or "dynamic" to allow add_process_set later.
 
-    Does nothing while a job is running.
+    Does nothing while a job is running. An exception that a signal handler raises meanwhile, such
+    as KeyboardInterrupt, ends the wait: there is no job then, and init may be called again. Ranks
+    that wait for this one fail.
     """
     ranks = _ranks_of(comm)
     given: list[sets.ProcessSet] = []
@@ -106,33 +108,28 @@ def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None 
         os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
     elif process_sets is not None:
         given = sets.check_process_sets(process_sets)
+    # First: a signal handler may raise as soon as there is a job.
+    atexit.unregister(shutdown)
+    atexit.register(shutdown)
     try:
         _core.init(ranks, [process_set.ranks for process_set in given])
     except StartError as error:
-        if "exists already" in str(error):
+        if error.code == ErrorCode.ALREADY_EXISTS:
             raise ValueError(f"a process set that init was given is a duplicate: {error}") from None
         raise
-    atexit.unregister(shutdown)
-    atexit.register(shutdown)
     sets._init_process_sets(given)
 
 
-# What front ends have to forget with the job.
-_at_shutdown: list[Callable[[], None]] = []
-
-
-def call_at_shutdown(function: Callable[[], None]) -> None:
-    """Call a function of a front end whenever a job has ended."""
-    _at_shutdown.append(function)
-
-
 def shutdown() -> None:
-    """Leave the job and end it on all ranks; what is in flight fails. init may be called again."""
+    """Leave the job and end it on all ranks; what is in flight fails. init may be called again.
+
+    Ctrl-C ends the wait for the other ranks, not the shutdown, which goes on.
+    """
     atexit.unregister(shutdown)
-    _core.shutdown()
-    sets.forget_process_sets()
-    for function in _at_shutdown:
-        function()
+    try:
+        _core.shutdown()
+    finally:
+        sets.forget_process_sets()
 
 
 def mpi_threads_supported() -> bool:

@@ -11,13 +11,10 @@ import functools
 import logging
 import queue
 import threading
+import time
 from typing import Any, Callable
 
-from horovod.common.exceptions import (
-    HorovodInternalError,
-    HostsUpdatedInterrupt,
-    NotInitializedError,
-)
+from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 
 __all__ = ["HostUpdateResult", "ObjectState", "State", "notification_manager", "run_fn"]
 
@@ -171,30 +168,55 @@ class NotificationManager:
 notification_manager = NotificationManager()
 
 
+class _Pauses:
+    """Pauses before new starts: none after the first failure, longer while they come quickly."""
+
+    FIRST, LONGEST = 0.1, 10.0
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._next = 0.0
+
+    def begin(self) -> None:
+        self._began = time.monotonic()
+
+    def pause(self) -> None:
+        """After a failure. One that took longer than any pause to come starts from none again."""
+        if time.monotonic() - self._began > self.LONGEST:
+            self._next = 0.0
+        time.sleep(self._next)
+        self._next = min(max(2 * self._next, self.FIRST), self.LONGEST)
+
+
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
     """Let `func(state, ...)` go on after failures; `reset` starts the job anew.
 
-    An operation that fails (HorovodInternalError) takes the state back to the last commit. When
-    hosts have come or gone (HostsUpdatedInterrupt) it is kept as it is. Any other exception, and a
-    new start that fails, ends the function.
+    An operation that fails because a rank was lost or has shut down (HorovodInternalError with
+    can_be_cured) takes the state back to the last commit. When hosts have come or gone
+    (HostsUpdatedInterrupt) it is kept as it is. Any other exception, and a new start that fails,
+    ends the function. Failures that follow one another quickly are tried again after pauses of up
+    to 10 seconds.
     """
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
         notification_manager.register_listener(state)
         skip_sync = False
+        pauses = _Pauses()
         try:
             while True:
+                pauses.begin()
                 try:
                     if not skip_sync:
                         state.sync()
                     return func(state, *args, **kwargs)
-                except NotInitializedError:
-                    raise  # a mistake in the script, no failure of the job
                 except HorovodInternalError as error:
-                    _log.warning("Horovod starts anew from the last commit, because: %s", error)
+                    if not error.can_be_cured:
+                        raise
+                    _log.warning("Horovod starts again from the last commit, because: %s", error)
                     state.restore()
                     skip_sync = False
+                    pauses.pause()
                 except HostsUpdatedInterrupt as interrupt:
                     _log.info("Horovod starts anew with other hosts")
                     skip_sync = interrupt.skip_sync

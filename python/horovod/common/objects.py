@@ -1,4 +1,13 @@
-"""Python objects as bytes through the engine, without a framework's tensors."""
+"""Python objects as bytes through the engine, without a framework's tensors.
+
+Loading a pickle runs what is in it, so nothing is loaded before its seal has shown that a rank of
+this job has sent it for this very operation (core/net/seal.h). All front ends send their objects
+from here.
+
+An object takes two operations. In the first the ranks agree on lengths; the seal belongs to it,
+because the number by which it is known is the same on all ranks once it is done, and no other has
+it. The second carries the pickle and its seal.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +18,10 @@ from horovod import _core
 from horovod.common.process_sets import ProcessSet, global_process_set
 
 
-def _dumps(obj: Any) -> bytearray:
+def _dumps(obj: Any) -> bytes:
     import cloudpickle  # it takes 30 ms, which a script that needs no objects does not pay
 
-    return bytearray(cloudpickle.dumps(obj))
+    return cloudpickle.dumps(obj)
 
 
 def _loads(data: Any) -> Any:
@@ -26,15 +35,27 @@ def _part(name: str | None, part: str) -> str | None:
     return None if name is None else f"{name}.{part}"
 
 
-def _broadcast_bytes(
-    data: bytearray, root_rank: int, name: str | None, process_set: ProcessSet
-) -> bytearray:
-    address = _core.address_of(data)
-    handle = _core.submit(
-        _core.BROADCAST,
-        "broadcast_object",
+def _sealed(operation: Any, pickled: bytes) -> bytearray:
+    data = bytearray().join((pickled, bytes(_core.SEAL_BYTES)))
+    _core.seal(operation, data)
+    return data
+
+
+def _submit(
+    collective: int,
+    label: str,
+    name: str | None,
+    view: tuple[int, int | None, int, tuple[int, ...]],
+    root_rank: int,
+    process_set: ProcessSet,
+    keep: Any,
+    result: Any,
+) -> int:
+    return _core.submit(
+        collective,
+        label,
         name,
-        (address, address, _core.UINT8, (len(data),)),
+        view,
         _core.SUM,
         1.0,
         1.0,
@@ -42,29 +63,28 @@ def _broadcast_bytes(
         process_set.process_set_id,
         None,
         True,
-        data,
-        data,
+        keep,
+        result,
     )
-    return _core.wait(handle)
 
 
-def _allgather_bytes(data: bytearray, name: str | None, process_set: ProcessSet) -> bytes:
-    handle = _core.submit(
-        _core.ALLGATHER,
-        "allgather_object",
-        name,
-        (_core.address_of(data), None, _core.UINT8, (len(data),)),
-        _core.SUM,
-        1.0,
-        1.0,
-        0,
-        process_set.process_set_id,
-        None,
-        True,
-        data,
-        lambda outputs: outputs[0].tobytes(),
-    )
-    return _core.wait(handle)
+def _allgather(data: bytearray, name: str | None, process_set: ProcessSet) -> int:
+    view = (_core.address_of(data), None, _core.UINT8, (len(data),))
+    result = lambda outputs: outputs[0].tobytes()  # noqa: E731
+    return _submit(_core.ALLGATHER, "allgather_object", name, view, 0, process_set, data, result)
+
+
+def _sum_of_lengths(length: int, name: str | None, process_set: ProcessSet) -> tuple[int, Any]:
+    """The sum of what all ranks give, and the operation.
+
+    The numbers travel as shapes of tensors without bytes. Shapes go with the control messages,
+    whose tags nobody on the network can forge: a rank never makes room for a length that no rank
+    has sent.
+    """
+    view = (0, None, _core.UINT8, (length, 0))
+    result = lambda outputs: outputs[0].shape[0]  # noqa: E731
+    handle = _submit(_core.ALLGATHER, "broadcast_object", name, view, 0, process_set, None, result)
+    return _core.wait_and_keep(handle)
 
 
 def broadcast_object(
@@ -75,27 +95,36 @@ def broadcast_object(
 ) -> Any:
     """The object of the root rank, on every rank; it travels by cloudpickle."""
     is_root = _core.rank() == root_rank
-    data = _dumps(obj) if is_root else bytearray()
-    size = _broadcast_bytes(
-        bytearray(struct.pack("<q", len(data))), root_rank, _part(name, "sz"), process_set
+    pickled = _dumps(obj) if is_root else b""
+    length, operation = _sum_of_lengths(len(pickled), _part(name, "sz"), process_set)
+    data = _sealed(operation, pickled) if is_root else bytearray(length + _core.SEAL_BYTES)
+    address = _core.address_of(data)
+    view = (address, address, _core.UINT8, (len(data),))
+    handle = _submit(
+        *(_core.BROADCAST, "broadcast_object", _part(name, "t"), view),
+        *(root_rank, process_set, data, data),
     )
-    if not is_root:
-        data = bytearray(struct.unpack("<q", size)[0])
-    _broadcast_bytes(data, root_rank, _part(name, "t"), process_set)
-    return obj if is_root else _loads(data)
+    _core.wait(handle)
+    if is_root:
+        return obj
+    _core.check_seal(operation, root_rank, data, 0, length)
+    return _loads(memoryview(data)[:length])
 
 
 def allgather_object(
     obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
     """Everybody's objects, by rank."""
-    data = _dumps(obj)
-    sizes = _allgather_bytes(
-        bytearray(struct.pack("<q", len(data))), _part(name, "sz"), process_set
-    )
-    everything = memoryview(_allgather_bytes(data, _part(name, "t"), process_set))
-    objects, start = [], 0
-    for (length,) in struct.iter_unpack("<q", sizes):
-        objects.append(_loads(everything[start : start + length]))
-        start += length
-    return objects
+    pickled = _dumps(obj)
+    own_length = bytearray(struct.pack("<q", len(pickled)))
+    lengths, operation = _core.wait_and_keep(_allgather(own_length, _part(name, "sz"), process_set))
+    data = _sealed(operation, pickled)
+    everything = _core.wait(_allgather(data, _part(name, "t"), process_set))
+    ranks = _core.process_set_ranks(process_set.process_set_id)
+    pickles, start = [], 0
+    for rank, (length,) in zip(ranks, struct.iter_unpack("<q", lengths)):
+        # The lengths may have been changed on the way; then the seals do not fit.
+        _core.check_seal(operation, rank, everything, start, length)
+        pickles.append(memoryview(everything)[start : start + length])
+        start += length + _core.SEAL_BYTES
+    return [_loads(each) for each in pickles]

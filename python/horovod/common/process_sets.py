@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
 from horovod import _core
+from horovod.common import settings
 
 
 def is_dynamic() -> bool:
     """Whether the settings allow sets to come and go after init."""
-    return os.environ.get("HOROVOD_DYNAMIC_PROCESS_SETS", "0") not in ("", "0")
+    return settings.flag("HOROVOD_DYNAMIC_PROCESS_SETS")
 
 
 class ProcessSet:
@@ -129,6 +129,9 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
     """Register a set after init: every rank calls it with the same ranks, in the same order.
 
     Needs HOROVOD_DYNAMIC_PROCESS_SETS=1, or init(process_sets="dynamic").
+
+    Ctrl-C ends the wait for the other ranks, not the call, which goes on: once they have called
+    too, get_process_set_ids_and_ranks() lists the set. hvd.shutdown() ends it.
     """
     if not isinstance(process_set, ProcessSet):
         if _is_mpi_comm(process_set):
@@ -146,7 +149,10 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Undo add_process_set, on all ranks; False for the global set and unregistered ones."""
+    """Undo add_process_set, on all ranks; False for the global set and unregistered ones.
+
+    Ctrl-C ends the wait for the other ranks, not the call, as in add_process_set.
+    """
     if process_set is global_process_set or process_set.process_set_id is None:
         return False
     number = process_set.process_set_id

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from horovod import _core
+from horovod.common import settings
 from horovod.common.exceptions import HorovodInternalError
 
 PORT, SECRET = "_HOROVOD_RUN_PORT", "_HOROVOD_RUN_SECRET"
@@ -64,9 +65,9 @@ def values_of(results: Mapping[int, Result], size: int) -> list[Any]:
     return [results[rank].value for rank in range(size)]
 
 
-def uses_tls(environment: Mapping[str, str | None] = os.environ) -> bool:
-    """Whether connections to stores are encrypted."""
-    return environment.get("HOROVOD_TLS") not in (None, "", "0")
+def uses_tls(environment: Mapping[str, str | None] | None = None) -> bool:
+    """Whether connections to stores are encrypted, by this environment or that of this process."""
+    return settings.flag("HOROVOD_TLS", environment)
 
 
 class Box:
@@ -179,7 +180,7 @@ def of_rank() -> Box:
     global _of_rank  # noqa: PLW0603
     port = os.environ.pop(PORT)
     secret = os.environ.pop(SECRET)
-    meeting = os.environ.get("HOROVOD_RENDEZVOUS", "127.0.0.1:0")
+    meeting = settings.text("HOROVOD_RENDEZVOUS") or "127.0.0.1:0"
     addresses = [f"{place.rpartition(':')[0]}:{port}" for place in meeting.split(",")]
     _of_rank = ",".join(addresses), secret
     return Box(*_of_rank)

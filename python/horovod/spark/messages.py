@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
+from horovod.common import settings
 from horovod.runner import mailbox
 from horovod.spark import meeting
 
@@ -21,7 +22,7 @@ def send(text: str) -> bool:
         _box = _box or mailbox.another_of_rank()
         if _box is None:
             return False
-        rank = int(os.environ["HOROVOD_RANK"])
+        rank = int(settings.text("HOROVOD_RANK"))
         piece = meeting.Piece(rank, meeting.MESSAGES, f"{text}\n".encode())
         _box.append(meeting.OUTPUT, piece)
     return True

@@ -12,6 +12,7 @@ import sys
 import time
 from typing import Any, Callable, TextIO
 
+from horovod.common import settings
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner import mailbox
 from horovod.spark import cluster, meeting, mpirun, output
@@ -19,7 +20,6 @@ from horovod.spark.task import host
 
 _log = logging.getLogger("horovod.spark")
 
-START_SECONDS = 600.0
 TELL_SECONDS = 10.0  # how often to say that tasks are missing
 LOOK_SECONDS = 0.2  # how often to look whether the Spark job has ended
 END_SECONDS = 5.0  # for ranks to hear of the failure of another and end by themselves
@@ -107,7 +107,7 @@ def run_ranks(
     if num_proc <= 0:
         raise ValueError(f"num_proc has to be above 0, not {num_proc}")
     if start_seconds is None:
-        start_seconds = float(os.environ.get("HOROVOD_SPARK_START_TIMEOUT", START_SECONDS))
+        start_seconds = settings.number("HOROVOD_SPARK_START_TIMEOUT")
     if verbose >= 1:
         print(f"Running {num_proc} processes...", file=sys.stderr, flush=True)
     deadline = time.monotonic() + start_seconds

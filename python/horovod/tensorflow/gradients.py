@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from horovod.common import groups as common
+from horovod.common import settings
 from horovod.common.basics import Average
 from horovod.common.groups import Groups
 from horovod.common.process_sets import ProcessSet, global_process_set
@@ -100,7 +100,7 @@ def _is_distributed(process_set: ProcessSet) -> bool:
     """Whether there is anybody else, or may be when the graph that is being made is run."""
     if not process_set.included():
         return False
-    return process_set.size() != 1 or os.environ.get("HOROVOD_ELASTIC", "0") == "1"
+    return process_set.size() != 1 or settings.flag("HOROVOD_ELASTIC")
 
 
 def _key(variable: Any) -> Any:

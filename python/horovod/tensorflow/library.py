@@ -9,7 +9,6 @@ from typing import Any
 import tensorflow as tf
 
 from horovod import _core
-from horovod.common.basics import call_at_shutdown
 
 # The adapter links the library that _core has loaded, and finds it by its name.
 assert _core.version()
@@ -35,7 +34,6 @@ def _load() -> tuple[Any, str]:
         raise ImportError(
             f"horovod.tensorflow cannot work with TensorFlow {tf.__version__}: {problem}"
         )
-    call_at_shutdown(adapter.hvd_tensorflow_forget_numbers)
     adapter.hvd_tensorflow_xla_problem.restype = ctypes.c_char_p
     return ops, adapter.hvd_tensorflow_xla_problem().decode()
 

@@ -356,7 +356,8 @@ def alltoall(
     """
     set_id = process_set.process_set_id
     if compiled.is_compiling():
-        given = splits if splits is None else torch.as_tensor(splits, dtype=torch.int32)
+        is_ready = splits is None or isinstance(splits, Tensor)
+        given = splits if is_ready else torch.tensor(splits, dtype=torch.int32)
         output, received = compiled.alltoall(tensor, given, name, set_id)
     elif autograd.needs_grad(tensor):
         output, received = autograd.Alltoall.apply(tensor, splits, name, set_id)

@@ -8,7 +8,6 @@ schedulers, scalers and state that were attached before stay attached.
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, Union
@@ -16,6 +15,7 @@ from typing import Any, Callable, Union
 import torch
 
 from horovod import _core
+from horovod.common import settings
 from horovod.common.basics import Adasum, Average, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.util import check_adasum, split_list
@@ -157,7 +157,7 @@ class _GradientOptimizer(_Distributed):
         self._hvd_synchronized = False
         self._hvd_synchronizes = True
         process_set = reduction.process_set
-        alone = process_set.size() == 1 and os.environ.get("HOROVOD_ELASTIC", "0") in ("", "0")
+        alone = process_set.size() == 1 and not settings.flag("HOROVOD_ELASTIC")
         self._hvd_active = bool(process_set.included()) and not alone
         if self._hvd_active:
             for bucket in _make_buckets(names, groups, process_set):

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 
+from horovod.common import settings
 from horovod.runner import mailbox, run_task
 from horovod.runner.common.util import env
 from horovod.runner.common.util.host_hash import host_hash
@@ -26,8 +27,15 @@ def place_of(places: list[meeting.Place], host: str, local_rank: int, rank: int)
 def main() -> int:
     rank, _ = env.get_env_rank_and_size()
     local_rank = int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])
-    box = mailbox.Box(os.environ["HOROVOD_RENDEZVOUS"], os.environ[mailbox.SECRET])
-    _, places = box.get(meeting.PLACES)
+    address = settings.text("HOROVOD_RENDEZVOUS")
+    box = mailbox.Box(address, os.environ[mailbox.SECRET])
+    there, places = box.get(meeting.PLACES)
+    if not there:
+        raise RuntimeError(
+            f"rank {rank} has waited for {mailbox.CONNECT_SECONDS:g} seconds for the driver to say "
+            f"where the ranks of this run are, through the store at {address}; the driver's log "
+            "says why it has not"
+        )
     os.environ.update(place_of(places, host_hash(), local_rank, rank).settings())
     return run_task.main()
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "dtypes.h"
-#include "numbers.h"
 
 namespace hvd::tensorflow {
 namespace {
@@ -16,19 +15,12 @@ TF_Code to_code(hvd_code code, const hvd_request& request) {
   const bool no_such_reduction =
       request.collective == HVD_REDUCESCATTER && request.op != HVD_SUM && request.op != HVD_AVERAGE;
   switch (code) {
-    case HVD_INVALID_ARGUMENT:
+    case HVD_INVALID_ARGUMENT: return no_such_reduction ? TF_ABORTED : TF_INVALID_ARGUMENT;
     case HVD_NOT_FOUND: return TF_INVALID_ARGUMENT;
     case HVD_PRECONDITION:
     case HVD_NOT_INITIALIZED: return TF_FAILED_PRECONDITION;
-    case HVD_ABORTED: return no_such_reduction ? TF_ABORTED : TF_UNKNOWN;
     default: return TF_UNKNOWN;
   }
-}
-
-std::string numbered(const char* op, uint64_t number) {
-  // A name comes again when nothing of that age can be in flight: the engine then knows it.
-  constexpr uint64_t kNames = 1 << 16;
-  return std::string(op) + ".noname." + std::to_string(number % kNames);
 }
 
 // Where the elements of empty tensors are, for which TensorFlow has no memory.
@@ -57,13 +49,11 @@ void Call::start(const Kernel& kernel, TF_OpKernelContext* context, std::functio
   request.allocate = &Call::allocate;
   request.done = &Call::finish;
   request.context = call.get();
-  const bool has_number = kernel.name.empty() && request.collective != HVD_JOIN;
-  const uint64_t number = has_number ? take_number(request.process_set) : 0;
-  call->name_tensors(has_number ? numbered(kernel.op.name, number) : kernel.name);
+  request.label = kernel.op.name;
+  if (!kernel.name.empty()) call->name_tensors();
   const auto count = static_cast<int32_t>(call->views_.size());
   const hvd_code code = hvd_submit(&request, call->views_.data(), count, nullptr);
   if (code == HVD_OK) return static_cast<void>(call.release());  // finish() has it, or had it
-  if (has_number) give_back(request.process_set, number);
   call->fail(code, hvd_error());
   end(std::move(call));
 }
@@ -144,11 +134,11 @@ bool Call::take_splits() {
   return true;
 }
 
-void Call::name_tensors(const std::string& name) {
+void Call::name_tensors() {
   const std::string of_all = "of" + std::to_string(tensors_.size());
   for (size_t i = 0; i < tensors_.size(); ++i) {
     std::string& full = tensors_[i].name;
-    full = name;
+    full = kernel_.name;
     if (kernel_.op.groups) full.append("_").append(std::to_string(i + 1)).append(of_all);
     views_[i].name = full.c_str();
   }
@@ -165,7 +155,7 @@ void* Call::allocate(void* call, int32_t index, const int64_t* shape, int32_t di
   Tensor& tensor = self.tensors_[static_cast<size_t>(index)];
   const int64_t elements = elements_of(shape, dims);
   const size_t bytes =
-      static_cast<size_t>(elements) * bytes_of(self.views_[static_cast<size_t>(index)].dtype);
+      static_cast<size_t>(elements) * hvd_dtype_size(self.views_[static_cast<size_t>(index)].dtype);
   Report report;
   tensor.output = api.AllocateOutput(self.context_, index, api.TensorType(tensor.input), shape,
                                      dims, bytes, report);
@@ -202,7 +192,6 @@ void Call::finish(void* call, hvd_operation* operation, hvd_code code, const cha
   if (code != HVD_OK) {
     self->fail(code, message);
   } else if (self->kernel_.op.collective == HVD_JOIN) {
-    forget_numbers(HVD_GLOBAL_SET);
     const int32_t last = hvd_last_joined(operation);
     self->put_numbers(0, &last, 1, 0);
   } else if (self->kernel_.op.collective == HVD_ALLTOALL) {

@@ -17,7 +17,7 @@ namespace hvd::tensorflow {
 struct Kernel {
   const CollectiveOp& op;
   hvd_request request;
-  std::string name;  // empty: the next number
+  std::string name;  // empty: numbered by the library
 };
 
 class Call {
@@ -45,7 +45,7 @@ class Call {
   bool take(int index);
   bool forward(int index);
   bool take_splits();
-  void name_tensors(const std::string& name);
+  void name_tensors();
   bool put_numbers(int output, const int32_t* numbers, int64_t count, int dims);
   bool refuse(const Report& report);
   void fail(hvd_code code, const char* message);

@@ -21,23 +21,4 @@ bool to_dtype(TF_DataType type, hvd_dtype& dtype) {
   return false;
 }
 
-size_t bytes_of(hvd_dtype dtype) {
-  switch (dtype) {
-    case HVD_UINT8:
-    case HVD_INT8:
-    case HVD_BOOL: return 1;
-    case HVD_UINT16:
-    case HVD_INT16:
-    case HVD_FLOAT16:
-    case HVD_BFLOAT16: return 2;
-    case HVD_INT32:
-    case HVD_UINT32:
-    case HVD_FLOAT32: return 4;
-    case HVD_INT64:
-    case HVD_UINT64:
-    case HVD_FLOAT64: return 8;
-  }
-  return 0;
-}
-
 }  // namespace hvd::tensorflow

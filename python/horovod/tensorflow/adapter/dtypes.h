@@ -1,8 +1,6 @@
 // Types of elements, as TensorFlow numbers them and as the library does.
 #pragma once
 
-#include <cstddef>
-
 #include "capi/hvd.h"
 #include "tensorflow_api.h"
 
@@ -10,6 +8,5 @@ namespace hvd::tensorflow {
 
 // False for a type that cannot be sent.
 bool to_dtype(TF_DataType type, hvd_dtype& dtype);
-size_t bytes_of(hvd_dtype dtype);
 
 }  // namespace hvd::tensorflow

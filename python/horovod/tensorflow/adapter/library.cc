@@ -3,7 +3,6 @@
 #include <string>
 
 #include "kernels.h"
-#include "numbers.h"
 #include "ops.h"
 #include "tensorflow_api.h"
 #include "xla.h"
@@ -45,10 +44,5 @@ __attribute__((visibility("default"))) const char* hvd_tensorflow_problem() {
 // Why functions that XLA compiles cannot be served; empty if they can.
 __attribute__((visibility("default"))) const char* hvd_tensorflow_xla_problem() {
   return hvd::tensorflow::xla_problem().c_str();
-}
-
-// A new job begins.
-__attribute__((visibility("default"))) void hvd_tensorflow_forget_numbers() {
-  hvd::tensorflow::forget_all_numbers();
 }
 }

@@ -29,6 +29,7 @@ from typing import Any
 import tensorflow as tf
 
 from horovod import _core
+from horovod.common import settings
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner.common.util.secret import SECRET_LENGTH, make_secret_key
 from horovod.runner.common.util.timeout import TimeoutException
@@ -298,10 +299,10 @@ def _worker(dispatcher: str) -> Iterator[str]:
 
 def _host_address() -> str:
     """The address by which other hosts reach this one."""
-    names = os.environ.get("HOROVOD_NETWORK_INTERFACES") or os.environ.get("HOROVOD_GLOO_IFACE")
+    names = settings.items("HOROVOD_NETWORK_INTERFACES")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         if names:
-            return _interface_address(probe, names.split(",")[0])
+            return _interface_address(probe, names[0])
         try:
             # Sends nothing: the kernel says from where it would. The host is one of those that are
             # reserved for documentation, so this is the way to everywhere.

@@ -1,0 +1,70 @@
+#include "engine/executor.h"
+
+#include <algorithm>
+
+#include "engine/operation.h"
+#include "testing/assertions.h"
+#include "transport/testing/run_ranks.h"
+
+namespace hvd {
+namespace {
+
+// Somebody between this rank and the others, who turns every number of 4 bytes into -1.
+class ChangedNumbers final : public Transport {
+ public:
+  explicit ChangedNumbers(Transport& inner)
+      : Transport(inner.rank(), inner.topology()), inner_(inner) {}
+
+  Status send(int to, ConstBytes out, Deadline deadline) override {
+    return inner_.send(to, out, deadline);
+  }
+  Status recv(int from, Bytes in, Deadline deadline) override {
+    HVD_TRY(inner_.recv(from, in, deadline));
+    if (in.size() == sizeof(int32_t)) std::fill(in.begin(), in.end(), std::byte{0xff});
+    return Status::ok();
+  }
+  Status recv_pieces(int from, size_t size, size_t unit, Consume consume,
+                     Deadline deadline) override {
+    return inner_.recv_pieces(from, size, unit, consume, deadline);
+  }
+  Status flush(Deadline deadline) override { return inner_.flush(deadline); }
+  void abort(const Status& reason) override { inner_.abort(reason); }
+
+ private:
+  Transport& inner_;
+};
+
+Status alltoall_of_one_row_each(Transport& net) {
+  ExecutorOptions options;
+  for (int rank = 0; rank < net.size(); ++rank) options.job_ranks.push_back(10 + rank);
+  HVD_TRY_ASSIGN(const auto executor, Executor::make(net, options));
+  const std::vector<float> rows(static_cast<size_t>(net.size()));
+  TensorTask task;
+  task.request.name = "rows";
+  task.request.type = RequestType::kAlltoall;
+  task.request.shape = {net.size()};
+  task.in = reinterpret_cast<const std::byte*>(rows.data());
+  task.splits.assign(rows.size(), 1);
+  Response response;
+  response.request = task.request;
+  std::vector<TensorTask> tasks;
+  tasks.push_back(std::move(task));
+  const Operation::Share operation = Operation::make(std::move(tasks));
+  const Executor::Item item{&response, operation->tasks.data()};
+  return executor->run({&item, 1});
+}
+
+// Of three: two blocks that lie outside of the output can add up to one that fits.
+TEST(Executor, RefusesNumbersOfRowsThatNoRankCanHaveSent) {
+  const auto outcomes =
+      testing::outcomes_of_ranks(testing::TransportKind::kInproc, 3, [](Transport& net) {
+        if (net.rank() != 1) return alltoall_of_one_row_each(net);
+        ChangedNumbers changed(net);
+        return alltoall_of_one_row_each(changed);
+      });
+  EXPECT_CODE(StatusCode::kUnauthenticated, outcomes[1]);
+  EXPECT_THAT(outcomes[1].message(), ::testing::HasSubstr("\"rows\": rank 10 "));
+}
+
+}  // namespace
+}  // namespace hvd

@@ -1,0 +1,1 @@
+"""Jobs that are disturbed on purpose; scripts/run_chaos.py runs them."""

@@ -1,0 +1,148 @@
+"""Valid values for every setting of docs/settings.md, other than its default.
+
+tests/settings_test.py runs each of them undisturbed and fails when a setting of the page is missing
+here. run_chaos.py draws from those that concern a running job.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+# What a job of several ranks has without any setting. In values, {rank}, {size}, {parity} (of the
+# rank), {port} (of the store), {secret} and {folder} (a temporary one) stand for what they are in
+# that job.
+PLACE = {
+    "HOROVOD_RANK": "{rank}",
+    "HOROVOD_SIZE": "{size}",
+    "HOROVOD_RENDEZVOUS": "127.0.0.1:{port}",
+    "HOROVOD_NETWORK_INTERFACES": "lo",
+}
+
+ON = ("1",)
+# Autotune changes something after every fifth step.
+QUICK_TUNING = {
+    "HOROVOD_AUTOTUNE": "1",
+    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": "0",
+    "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "1",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    name: str
+    values: tuple[str, ...]
+    # Settings without which this one has no effect; an empty value takes one of PLACE away.
+    beside: dict[str, str] = dataclasses.field(default_factory=dict)
+    # Changes what a job does while it runs, and can stand beside any other such setting.
+    running: bool = True
+
+    def environment(self, value: str) -> dict[str, str]:
+        return {**self.beside, self.name: value}
+
+
+def fixed(name: str, *values: str, **beside: str) -> Setting:
+    """One that says where a rank is, or that nothing in a running job looks at."""
+    return Setting(name, values, beside, running=False)
+
+
+ALL = [
+    # Engine
+    Setting("HOROVOD_FUSION_THRESHOLD", ("4096", "0")),
+    Setting("HOROVOD_CYCLE_TIME", ("5", "0.5")),
+    Setting("HOROVOD_CACHE_CAPACITY", ("4", "0")),
+    Setting("HOROVOD_HIERARCHICAL_ALLREDUCE", ON),
+    Setting("HOROVOD_HIERARCHICAL_ALLGATHER", ON),
+    fixed("HOROVOD_TORUS_ALLREDUCE", "1"),
+    Setting(
+        "HOROVOD_ALLREDUCE_ALGORITHM",
+        ("ring", "recursive_doubling", "halving_doubling", "two_level", "shared_memory"),
+    ),
+    Setting("HOROVOD_DETERMINISTIC", ON),
+    Setting("HOROVOD_DISABLE_GROUP_FUSION", ON),
+    Setting("HOROVOD_DYNAMIC_PROCESS_SETS", ON),
+    fixed("HOROVOD_CPU_OPERATIONS", "gloo"),
+    fixed("HOROVOD_CONTROLLER", "gloo"),
+    Setting("HOROVOD_THREAD_AFFINITY", ("0,0,0,0",)),
+    fixed("HOROVOD_ELASTIC", "1"),
+    fixed("HOROVOD_ADASUM_MPI_CHUNK_SIZE", "4096"),
+    fixed("HOROVOD_MPI_THREADS_DISABLE", "1"),
+    fixed("HOROVOD_ENABLE_XLA_OPS", "1"),
+    fixed("HOROVOD_ENABLE_ASYNC_COMPLETION", "1"),
+    fixed("HOROVOD_NUM_NCCL_STREAMS", "2"),
+    fixed("HOROVOD_BATCH_D2D_MEMCOPIES", "0"),
+    fixed("HOROVOD_DISABLE_NVTX_RANGES", "1"),
+    fixed("HOROVOD_CCL_CACHE", "1"),
+    # Autotune
+    Setting("HOROVOD_AUTOTUNE", ON, QUICK_TUNING),
+    Setting("HOROVOD_AUTOTUNE_LOG", ("{folder}/autotune.{rank}.csv",), QUICK_TUNING),
+    Setting("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", ("1",), QUICK_TUNING),
+    Setting("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", ("2",), QUICK_TUNING),
+    Setting("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", ("3",), QUICK_TUNING),
+    Setting("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", ("0.2",), QUICK_TUNING),
+    # Timeline, stall check, log
+    Setting("HOROVOD_TIMELINE", ("{folder}/timeline.json", "DYNAMIC")),
+    Setting("HOROVOD_TIMELINE_MARK_CYCLES", ON, {"HOROVOD_TIMELINE": "{folder}/timeline.json"}),
+    Setting("HOROVOD_TIMELINE_ALL_RANKS", ON, {"HOROVOD_TIMELINE": "{folder}/timeline.json"}),
+    Setting("HOROVOD_STALL_CHECK_DISABLE", ON),
+    Setting("HOROVOD_STALL_CHECK_TIME_SECONDS", ("10",)),
+    Setting(
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", ("20",), {"HOROVOD_STALL_CHECK_TIME_SECONDS": "10"}
+    ),
+    Setting("HOROVOD_LOG_LEVEL", ("trace", "error")),
+    Setting("HOROVOD_LOG_HIDE_TIME", ON),
+    # Place in the job and way to the others
+    fixed("HOROVOD_RANK", "{rank}"),
+    fixed("HOROVOD_SIZE", "{size}"),
+    fixed("HOROVOD_LOCAL_RANK", "{rank}", HOROVOD_LOCAL_SIZE="{size}"),
+    fixed("HOROVOD_LOCAL_SIZE", "{size}", HOROVOD_LOCAL_RANK="{rank}"),
+    fixed("HOROVOD_CROSS_RANK", "0", HOROVOD_CROSS_SIZE="1"),
+    fixed("HOROVOD_CROSS_SIZE", "1", HOROVOD_CROSS_RANK="0"),
+    Setting("HOROVOD_HOSTNAME", ("host-{parity}", "host-{rank}")),
+    fixed("HOROVOD_RENDEZVOUS", "127.0.0.1:{port},127.0.0.2:{port}"),
+    fixed(
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+        "127.0.0.1",
+        HOROVOD_RENDEZVOUS="",
+        HOROVOD_GLOO_RENDEZVOUS_PORT="{port}",
+    ),
+    fixed(
+        "HOROVOD_GLOO_RENDEZVOUS_PORT",
+        "{port}",
+        HOROVOD_RENDEZVOUS="",
+        HOROVOD_GLOO_RENDEZVOUS_ADDR="127.0.0.1",
+    ),
+    fixed("HOROVOD_GLOO_IFACE", "lo", HOROVOD_NETWORK_INTERFACES=""),
+    fixed("HOROVOD_NETWORK_INTERFACES", "lo"),
+    Setting("HOROVOD_GLOO_TIMEOUT_SECONDS", ("15",)),
+    Setting("HOROVOD_HEARTBEAT_TIMEOUT_SECONDS", ("4",)),
+    Setting("HOROVOD_SHM_DISABLE", ON),
+    Setting("HOROVOD_TLS", ON),
+    Setting("HOROVOD_WIRE_PROTECTION", ("none",)),
+    fixed("_HOROVOD_SECRET_KEY", "{secret}"),
+    # Launcher
+    fixed("HOROVOD_START_TIMEOUT", "20"),
+    fixed("HOROVOD_ELASTIC_TIMEOUT", "60"),
+    fixed("HOROVOD_SPARK_START_TIMEOUT", "60"),
+]
+
+BY_NAME = {setting.name: setting for setting in ALL}
+
+
+def protects(environment: dict[str, str]) -> bool:
+    """Whether a byte that is changed on the wire cannot become a wrong result."""
+    return (
+        environment.get("HOROVOD_TLS") == "1"
+        or environment.get("HOROVOD_WIRE_PROTECTION") != "none"
+    )
+
+
+def fits(environment: dict[str, str], ranks: int, kind: str = "nothing") -> bool:
+    """Whether as many ranks can do what these settings ask for together."""
+    algorithm = environment.get("HOROVOD_ALLREDUCE_ALGORITHM")
+    host_name = environment.get("HOROVOD_HOSTNAME")
+    if algorithm == "shared_memory":
+        apart = "HOROVOD_SHM_DISABLE" in environment or host_name is not None
+        return not apart and kind not in ("shm", "relay")
+    if algorithm == "two_level":  # several hosts with several ranks each
+        return ranks == 4 and (kind == "relay" or host_name == "host-{parity}")
+    return True

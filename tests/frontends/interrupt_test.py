@@ -1,0 +1,211 @@
+"""Ctrl-C ends every call that waits, and leaves the process as the call's documentation says.
+
+Each process here waits for something that does not come within 90 seconds, and is interrupted by a
+real SIGINT. No framework takes part.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import textwrap
+
+import pytest
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+THERE_IS_NO_JOB = """
+assert not _core.is_initialized()
+for name in [name for name in os.environ if "HOROVOD" in name]:
+    del os.environ[name]
+basics.init()
+assert basics.size() == 1
+basics.shutdown()
+"""
+
+
+def test_init_that_waits_for_a_rank(processes, store):
+    rank = processes("wait_in(basics.init)" + THERE_IS_NO_JOB, HOROVOD_RANK="0", **store)
+    rank.interrupt()
+    rank.end()
+
+
+def test_init_that_waits_for_the_store(processes, store):
+    store["HOROVOD_RENDEZVOUS"] = f"127.0.0.1:{free_port()}"
+    rank = processes("wait_in(basics.init)" + THERE_IS_NO_JOB, HOROVOD_RANK="1", **store)
+    rank.interrupt()
+    rank.end()
+
+
+def test_init_that_waits_for_a_process_set(processes, store):
+    rank = processes(
+        "wait_in(basics.init, None, [process_sets.ProcessSet([0])])" + THERE_IS_NO_JOB,
+        HOROVOD_RANK="0",
+        **store,
+    )
+    other = processes('basics.init()\nhear("end")', HOROVOD_RANK="1", **store)
+    rank.interrupt()
+    rank.end()
+    other.say("end")
+    other.end()
+
+
+def test_init_that_waits_for_another_thread(processes, store):
+    rank = processes(
+        """
+        threading.Thread(target=basics.init, daemon=True).start()
+        time.sleep(0.5)
+        wait_in(basics.init)
+        assert not _core.is_initialized()
+        os._exit(0)
+        """,
+        HOROVOD_RANK="0",
+        **store,
+    )
+    rank.interrupt()
+    rank.end()
+
+
+def pair(processes, store, waiting: str, other: str):
+    store["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+    return (
+        processes("basics.init()\n" + textwrap.dedent(waiting), HOROVOD_RANK="0", **store),
+        processes("basics.init()\n" + textwrap.dedent(other), HOROVOD_RANK="1", **store),
+    )
+
+
+def test_add_process_set_goes_on(processes, store):
+    rank, other = pair(
+        processes,
+        store,
+        """
+        wait_in(process_sets.add_process_set, [0])
+        print(sorted(process_sets.get_process_set_ids_and_ranks()), flush=True)
+        hear("look")
+        while process_sets.get_process_set_ids_and_ranks() != {0: [0, 1], 1: [0]}:
+            time.sleep(0.01)
+        print("there", flush=True)
+        basics.shutdown()
+        """,
+        """
+        hear("add")
+        assert process_sets.add_process_set([0]).process_set_id == 1
+        hear("end")
+        """,
+    )
+    rank.interrupt()
+    assert rank.line() == "[0]"
+    other.say("add")
+    rank.say("look")
+    assert rank.line() == "there"
+    rank.end()
+    other.say("end")
+    other.end()
+
+
+def test_remove_process_set_goes_on_and_shutdown_ends_it(processes, store):
+    rank, other = pair(
+        processes,
+        store,
+        """
+        added = process_sets.add_process_set([0])
+        wait_in(process_sets.remove_process_set, added)
+        basics.shutdown()
+        assert not _core.is_initialized()
+        """,
+        """
+        process_sets.add_process_set([0])
+        hear("end")
+        """,
+    )
+    rank.interrupt()
+    rank.end()
+    other.say("end")
+    other.end()
+
+
+def test_shutdown_that_waits_for_a_frozen_rank(processes, store):
+    rank, other = pair(
+        processes,
+        store,
+        """
+        hear("leave")
+        wait_in(basics.shutdown)
+        assert not _core.is_initialized()
+        os._exit(0)
+        """,
+        """
+        print("up", flush=True)
+        hear("end")
+        """,
+    )
+    assert other.line() == "up"
+    other.freeze()
+    rank.say("leave")
+    rank.interrupt()
+    rank.end()
+
+
+def test_a_client_that_waits_for_a_store(processes, store):
+    silent = socket.create_server(("127.0.0.1", 0))
+    nobody = f"127.0.0.1:{silent.getsockname()[1]}"
+    client = processes(
+        f"""
+        secret = os.environ["_HOROVOD_SECRET_KEY"]
+        wait_in(_core.store_connect, {nobody!r}, secret, False, WAIT)
+        wait_in(_core.store_connect, "127.0.0.1:{free_port()}", secret, False, WAIT)
+        client = _core.store_connect(os.environ["HOROVOD_RENDEZVOUS"], secret, False, WAIT)
+        wait_in(_core.store_get, client, "missing", WAIT)
+        _core.store_set(client, "key", b"value")
+        assert _core.store_get(client, "key", WAIT) == b"value"
+        """,
+        **store,
+    )
+    for _ in range(3):
+        client.interrupt()
+    client.end()
+    silent.close()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        '_core.store_set, client, "key", b"value"',
+        '_core.store_add, client, "number", 1',
+        '_core.store_delete, client, "key"',
+    ],
+)
+def test_a_client_whose_store_has_frozen(processes, call):
+    server = processes(
+        """
+        secret = _core.make_secret()
+        store = _core.store_start(secret, "127.0.0.1", False)
+        print(_core.store_port(store), secret, flush=True)
+        hear("end")
+        """
+    )
+    port, secret = server.line().split()
+    client = processes(
+        f"""
+        client = _core.store_connect("127.0.0.1:{port}", {secret!r}, False, WAIT)
+        print("up", flush=True)
+        hear("go")
+        wait_in({call})
+        hear("again")
+        assert _core.store_add(client, "other", 5) == 5
+        """
+    )
+    assert client.line() == "up"
+    server.freeze()
+    client.say("go")
+    client.interrupt()
+    server.process.send_signal(signal.SIGCONT)
+    client.say("again")
+    client.end()
+    server.say("end")
+    server.end()

@@ -1,0 +1,165 @@
+"""Functions and results of a run, while somebody changes them on the way to the store or back."""
+
+import contextlib
+import os
+import pickle
+import socket
+import struct
+import threading
+
+import cloudpickle
+import pytest
+from horovod.common.exceptions import HorovodInternalError
+from horovod.runner import mailbox
+from relay import HANDSHAKE, HEADER, TAG, Relay
+
+GOOD = "the function of this run " + "x" * 200
+
+
+class Attack:
+    """Makes a folder when it is loaded."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.fixture
+def office(monkeypatch):
+    monkeypatch.setattr(mailbox, "CONNECT_SECONDS", 5.0)
+    with mailbox.Office(is_local=True, tls=False) as office:
+        yield office
+
+
+@pytest.fixture
+def relay(office):
+    relays = []
+
+    def make(**changes):
+        relays.append(Relay(office.port, **changes))
+        return mailbox.Box(f"127.0.0.1:{relays[-1].port}", office.secret, tls=False)
+
+    yield make
+    for each in relays:
+        each.close()
+
+
+def has_load(frame):
+    return b"the function" in frame
+
+
+def evil(frame, path):
+    """The frame with another pickle of the same length in the place of the good one."""
+    good = cloudpickle.dumps(GOOD)
+    at = frame.index(good)
+    bad = pickle.dumps(Attack(path))
+    assert len(bad) <= len(good)
+    return frame[:at] + bad.ljust(len(good), b"\0") + frame[at + len(good) :]
+
+
+def flipped(frame, at):
+    return frame[:at] + bytes([frame[at] ^ 1]) + frame[at + 1 :]
+
+
+def test_the_relay_of_these_tests_lets_everything_through(office, relay):
+    box = relay()
+    box.put("func", GOOD)
+    assert box.get("func", 5) == (True, GOOD)
+    assert office.receive("func", 5) == (True, GOOD)
+
+
+ANSWERS = {
+    "exchanged": lambda path: lambda frame, _: [evil(frame, path) if has_load(frame) else frame],
+    "changed": lambda _: lambda frame, _: [flipped(frame, len(frame) // 2)],
+    "other tag": lambda _: lambda frame, _: [flipped(frame, len(frame) - TAG)],
+    "no tag": lambda _: lambda frame, _: [frame[:-TAG] + bytes(TAG)],
+    "longer": lambda _: lambda frame, _: [flipped(frame, 0)] * 2,
+    "enormous": lambda _: lambda frame, _: [b"\xff" * HEADER + frame[HEADER:]],
+    "repeated": lambda _: lambda frame, _: [frame, frame],
+    "the one before": lambda _: lambda frame, before: [before[-1] if before else frame],
+    "dropped": lambda _: lambda frame, before: [frame] if before else [],
+    "cut": lambda _: lambda frame, _: [frame[:-1], frame],
+}
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_no_changed_answer_is_unpickled(office, relay, tmp_path, monkeypatch, what):
+    office.send("func", GOOD)
+    box = relay(answers=ANSWERS[what](tmp_path / "ran"))
+    loaded = []
+    monkeypatch.setattr(cloudpickle, "loads", lambda data: loaded.append(bytes(data)))
+    if what == "dropped":
+        # A client that waits for the answer would do so for 30 seconds; the next frame is refused.
+        threading.Timer(0.5, lambda: office.send("late", GOOD)).start()
+        with pytest.raises(HorovodInternalError):
+            assert box.get("late", 0.1) == (False, None)
+            box.get("func", 5)
+    else:
+        # ValueError: a frame that is too long is refused by its length.
+        with pytest.raises((HorovodInternalError, ValueError)):
+            box.get("func", 5)
+            box.get("func", 5)
+    assert not (tmp_path / "ran").exists()
+    # At most what was asked for before the first frame that was changed.
+    assert loaded in ([], [cloudpickle.dumps(GOOD)])
+
+
+REQUESTS = {
+    "exchanged": ANSWERS["exchanged"],
+    "changed": ANSWERS["changed"],
+    "repeated": ANSWERS["repeated"],
+    "the one before": ANSWERS["the one before"],
+}
+
+
+@pytest.mark.parametrize("what", REQUESTS)
+def test_no_changed_request_reaches_the_store(office, relay, tmp_path, what):
+    box = relay(requests=REQUESTS[what](tmp_path / "ran"))
+    with pytest.raises(HorovodInternalError):
+        box.put("func", GOOD)
+        box.put("func", GOOD)
+    _, value = office.receive("func", 0)
+    assert not (tmp_path / "ran").exists()
+    assert value in (None, GOOD)
+
+
+def test_nothing_of_a_client_without_the_secret_is_kept(office):
+    """It speaks the protocol, and would leave a pickle."""
+    key, value = b"run/func", pickle.dumps(Attack("/nonexistent"))
+    for start in (b"", b"hvdP" + struct.pack("<HH", 1, 0) + bytes(32)):
+        with socket.create_connection(("127.0.0.1", office.port)) as client:
+            payload = b"\0" * 9 + struct.pack("<I", len(key)) + key + value
+            client.sendall(start + struct.pack("<I", len(payload)) + payload + bytes(TAG))
+            client.shutdown(socket.SHUT_WR)
+            client.settimeout(20)
+            answer = b""
+            with contextlib.suppress(ConnectionResetError):  # it has not read all of that
+                while more := client.recv(4096):
+                    answer += more
+            assert len(answer) <= HANDSHAKE
+    assert office.receive("func", 0) == (False, None)
+
+
+def test_nothing_of_a_store_without_the_secret_is_unpickled(monkeypatch, office):
+    monkeypatch.setattr(mailbox, "CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(cloudpickle, "loads", lambda _: pytest.fail("a pickle was loaded"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    value = pickle.dumps(Attack("/nonexistent"))
+
+    def answer():
+        while True:
+            try:
+                client = listener.accept()[0]
+            except OSError:
+                return
+            hello = b"hvdP" + struct.pack("<HH", 1, 0) + bytes(32) + bytes(32)
+            client.sendall(hello + struct.pack("<I", len(value)) + value + bytes(TAG))
+
+    threading.Thread(target=answer, daemon=True).start()
+    try:
+        with pytest.raises(HorovodInternalError):
+            mailbox.Box(f"127.0.0.1:{listener.getsockname()[1]}", office.secret, tls=False)
+    finally:
+        listener.close()
