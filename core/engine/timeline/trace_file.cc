@@ -1,13 +1,9 @@
 #include "engine/timeline/trace_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 namespace hvd {
 namespace {
@@ -23,25 +19,16 @@ static_assert(TraceFile::kLongestEvent + kBetween.size() <= kUsable);
 
 }  // namespace
 
-Result<TraceFile> TraceFile::create(const std::string& path, std::string_view first) {
-  // Without O_NONBLOCK a named pipe would hold us until somebody reads it.
-  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666));
-  if (!fd.valid()) {
-    return io_error(fmt::format("timeline: cannot open \"{}\" for writing", path), errno);
-  }
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return invalid_argument(fmt::format(
-        "timeline: \"{}\" is not a regular file; a timeline needs one, it is written in place",
-        path));
-  }
-  TraceFile file(path, std::move(fd));
+Result<TraceFile> TraceFile::create(const std::string& path, std::string_view first,
+                                    FileCalls calls) {
+  HVD_TRY_ASSIGN(OutputFile output, OutputFile::create(path, calls));
+  TraceFile file(std::move(output));
   std::string page = fmt::format("[\n{}", first);
   if (first.size() > kLongestEvent) return invalid_argument("timeline: first event is too long");
   file.written_ = static_cast<int64_t>(page.size());
   page.resize(kPage, ' ');
   page.back() = ']';
-  HVD_TRY(file.write(page, 0));
+  HVD_TRY(file.output_.write(page, 0));
   file.end_ = kPage;
   return file;
 }
@@ -68,7 +55,7 @@ Status TraceFile::add(std::string_view event, std::string_view rest) {
 }
 
 Status TraceFile::flush() {
-  HVD_TRY(write(block_, written_));
+  HVD_TRY(output_.write(block_, written_));
   if (gives_way_) sched_yield();
   written_ += static_cast<int64_t>(block_.size());
   block_.clear();
@@ -81,41 +68,31 @@ Status TraceFile::grow() {
   const std::string blanks(kBlock, ' ');
   for (int64_t at = end_; at < end; at += kBlock) {
     const auto bytes = static_cast<size_t>(std::min<int64_t>(kBlock, end - at));
-    if (Status written = write(std::string_view(blanks).substr(0, bytes), at); !written.is_ok()) {
-      (void)!::ftruncate(fd_.get(), end_);
+    if (Status written = output_.write(std::string_view(blanks).substr(0, bytes), at);
+        !written.is_ok()) {
+      (void)output_.truncate(end_);
       return written;
     }
     if (gives_way_) sched_yield();  // and not between the next two
   }
-  HVD_TRY(write("]", end - 1));
-  HVD_TRY(write(" ", end_ - 1));
+  HVD_TRY(output_.write("]", end - 1));
+  HVD_TRY(output_.write(" ", end_ - 1));
   end_ = end;
   return Status::ok();
 }
 
 Status TraceFile::close() {
+  const Status ended = cut_off_blanks();
+  // Also after a failure: the events that are in the file are whole.
+  const Status closed = output_.close();
+  return ended.is_ok() ? closed : ended;
+}
+
+Status TraceFile::cut_off_blanks() {
   HVD_TRY(flush());
-  HVD_TRY(write(kClosing, written_));
+  HVD_TRY(output_.write(kClosing, written_));
   end_ = written_ + static_cast<int64_t>(kClosing.size());
-  if (::ftruncate(fd_.get(), end_) != 0) return failure(errno);
-  const int fd = fd_.release();
-  // Some file systems tell only now that the disk is full.
-  return ::close(fd) == 0 ? Status::ok() : failure(errno);
-}
-
-Status TraceFile::write(std::string_view bytes, int64_t at) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(fd_.get(), bytes.data(), bytes.size(), at);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return failure(written < 0 ? errno : ENOSPC);
-    bytes.remove_prefix(static_cast<size_t>(written));
-    at += written;
-  }
-  return Status::ok();
-}
-
-Status TraceFile::failure(int error_number) const {
-  return io_error(fmt::format("timeline: cannot write \"{}\"", path_), error_number);
+  return output_.truncate(end_);
 }
 
 }  // namespace hvd

@@ -15,6 +15,9 @@
 // up (after 1 MiB, then whenever the file has doubled, or grown by 64 MiB), and close() cuts off
 // what is blank. Each lasts as long as a system call.
 //
+// All of this holds for the file that OutputFile writes to; where that is a local one, the file at
+// `path` is empty until close().
+//
 // Not for several threads at a time.
 #pragma once
 
@@ -25,7 +28,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "net/fd.h"
+#include "engine/timeline/output_file.h"
 
 namespace hvd {
 
@@ -37,7 +40,8 @@ class TraceFile {
   static constexpr size_t kBlock = size_t{64} << 10;
 
   // Replaces what was at `path`. `first` is the first event.
-  static Result<TraceFile> create(const std::string& path, std::string_view first);
+  static Result<TraceFile> create(const std::string& path, std::string_view first,
+                                  FileCalls calls = {});
 
   // Adds one JSON object, which may come in two parts. It is in the file after the next flush().
   Status add(std::string_view event, std::string_view rest = {});
@@ -49,16 +53,14 @@ class TraceFile {
   // Flushes and cuts off what is blank. Without it the file is as valid, but longer.
   Status close();
 
-  const std::string& path() const { return path_; }
+  const OutputFile& output() const { return output_; }
 
  private:
-  TraceFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-  Status write(std::string_view bytes, int64_t at);
+  explicit TraceFile(OutputFile output) : output_(std::move(output)) {}
   Status grow();
-  Status failure(int error_number) const;
+  Status cut_off_blanks();
 
-  std::string path_;
-  Fd fd_;
+  OutputFile output_;
   int64_t written_ = 0;  // events end here, and block_ continues
   int64_t end_ = 0;      // the bracket is the last byte before this
   std::string block_;

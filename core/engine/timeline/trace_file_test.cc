@@ -1,8 +1,10 @@
 #include "engine/timeline/trace_file.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -82,6 +84,68 @@ TEST(TraceFile, StaysWholeWhenTheDiskIsFull) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
   EXPECT_EQ(nlohmann::json::parse(read_all(path)).size(), events);
   std::filesystem::remove(path);
+}
+
+// A mount that takes sequential writes only: bytes are added at the end and nowhere else.
+ssize_t append_only_pwrite(int fd, const void* bytes, size_t size, off_t at) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return -1;
+  if (at == status.st_size) return ::pwrite(fd, bytes, size, at);
+  errno = EOPNOTSUPP;
+  return -1;
+}
+
+int refused_ftruncate(int /*fd*/, off_t /*size*/) {
+  errno = EOPNOTSUPP;
+  return -1;
+}
+
+TEST(TraceFile, GoesThroughALocalFileWhereWritesOutOfOrderAreRefused) {
+  const FileCalls kinds[] = {{.pwrite = append_only_pwrite},
+                             {.ftruncate = refused_ftruncate},
+                             {append_only_pwrite, refused_ftruncate}};
+  for (const FileCalls& calls : kinds) {
+    const std::string path = temporary("sequential");
+    auto file = TraceFile::create(path, R"({"i":-1})", calls);
+    ASSERT_OK(file);
+    const std::string local = file->output().local_path();
+    ASSERT_NE(local, "");
+    constexpr int kEvents = 30'000;  // more than one growth, and more than one block of the copy
+    for (int i = 0; i < kEvents; ++i) ASSERT_OK(file->add(event(i, 100)));
+    ASSERT_OK(file->flush());
+    EXPECT_EQ(nlohmann::json::parse(read_all(local)).size(), 1u + kEvents);
+    EXPECT_EQ(read_all(path), "");
+    ASSERT_OK(file->close());
+    const auto all = nlohmann::json::parse(read_all(path));
+    ASSERT_EQ(all.size(), 1u + kEvents);
+    EXPECT_EQ(all.back()["i"], kEvents - 1);
+    EXPECT_FALSE(std::filesystem::exists(local));
+    std::filesystem::remove(path);
+  }
+}
+
+TEST(TraceFile, KeepsTheLocalFileThatCannotBeCopied) {
+  const std::string folder = temporary("unmounted");
+  std::filesystem::create_directory(folder);
+  auto file =
+      TraceFile::create(folder + "/t.json", R"({"i":-1})", {.ftruncate = refused_ftruncate});
+  ASSERT_OK(file);
+  const std::string local = file->output().local_path();
+  std::filesystem::remove_all(folder);
+  const Status closed = file->close();
+  EXPECT_CODE(StatusCode::kIo, closed);
+  EXPECT_THAT(closed.message(), ::testing::HasSubstr(folder));
+  EXPECT_THAT(closed.message(), ::testing::HasSubstr(local));
+  EXPECT_EQ(nlohmann::json::parse(read_all(local)).size(), 1u);
+  std::filesystem::remove(local);
+}
+
+TEST(TraceFile, KnowsTheMountsOfObjectStoresByTheirNames) {
+  EXPECT_TRUE(OutputFile::is_on_object_store("/dbfs/ml/timeline.json"));
+  EXPECT_TRUE(OutputFile::is_on_object_store("/tmp/../dbfs/timeline.json"));
+  EXPECT_TRUE(OutputFile::is_on_object_store("/Volumes/main/default/timeline.json"));
+  EXPECT_FALSE(OutputFile::is_on_object_store("/dbfs_of_mine/timeline.json"));
+  EXPECT_FALSE(OutputFile::is_on_object_store("timeline.json"));
 }
 
 TEST(TraceFile, SaysWhyItCannotBeOpened) {
