@@ -94,11 +94,18 @@ class Box:
         count = _core.store_get(self._client, f"run/{name}", seconds)
         if count is None:
             return False, None
-        chunks = [
-            _core.store_get(self._client, f"run/{name}/{number}", CONNECT_SECONDS) or b""
-            for number in range(int(count))
-        ]
+        chunks = [self._chunk(name, number, int(count)) for number in range(int(count))]
         return True, cloudpickle.loads(b"".join(chunks))
+
+    def _chunk(self, name: str, number: int, count: int) -> bytes:
+        chunk = _core.store_get(self._client, f"run/{name}/{number}", CONNECT_SECONDS)
+        if chunk is None:
+            raise HorovodInternalError(
+                f'part {number + 1} of {count} of the object "{name}" did not come from the store '
+                f"of the run within {CONNECT_SECONDS:g} s; the object is incomplete and was not "
+                "loaded. Check the connection to the host that called run()"
+            )
+        return chunk
 
     def append(self, name: str, obj: Any) -> None:
         """Add a small object to those that many boxes write and one takes.
