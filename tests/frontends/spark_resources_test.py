@@ -10,6 +10,7 @@ import horovod.spark
 import pytest
 import spark_session
 from horovod.spark import cluster, runner
+from horovod.spark.common.backend import SparkBackend
 
 pytestmark = pytest.mark.timeout(300)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no such module
@@ -21,7 +22,7 @@ def spark(tmp_path_factory):
     script.write_text("""#!/bin/sh\necho '{"name": "gpu", "addresses": ["5", "7"]}'\n""")
     script.chmod(0o755)
     settings = {
-        "spark.executor.cores": "1",
+        "spark.executor.cores": "2",  # and a GPU for one task
         "spark.executor.memory": "512m",
         "spark.worker.resource.gpu.amount": "2",
         "spark.worker.resource.gpu.discoveryScript": str(script),
@@ -33,7 +34,7 @@ def spark(tmp_path_factory):
         "spark.dynamicAllocation.maxExecutors": "2",
         "spark.dynamicAllocation.executorIdleTimeout": "2s",
     }
-    with spark_session.session("local-cluster[1,2,2048]", settings) as session:
+    with spark_session.session("local-cluster[1,4,2048]", settings) as session:
         yield session
 
 
@@ -65,6 +66,9 @@ def test_executors_come_on_demand_and_every_rank_has_the_device_of_its_task(spar
         results = horovod.spark.run(device_and_sum, num_proc=2)
         assert sorted(devices for devices, _ in results) == [["5"], ["7"]]
         assert [total for _, total in results] == [[2.0], [2.0]]
+    # Those that can run now, and not as many as there are cores.
+    assert spark.sparkContext.defaultParallelism == 4
+    assert SparkBackend().num_processes() == 2
 
 
 def test_more_ranks_than_there_can_be_slots_are_refused_at_once(spark):

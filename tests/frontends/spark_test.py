@@ -1,4 +1,4 @@
-"""horovod.spark.run and HorovodRunner on a real Spark, with two executors of one core each."""
+"""horovod.spark.run and HorovodRunner on a real Spark, with two executors of one task each."""
 
 import io
 import json
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 
 import cloudpickle
 import horovod.spark
@@ -28,7 +29,10 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no
 
 @pytest.fixture(scope="module")
 def spark():
-    with spark_session.session("local-cluster[2,1,1024]", {}) as session:
+    # Four cores, and tasks of two: what counts cores asks for twice as many tasks as can run.
+    settings = {"spark.task.cpus": "2"}
+    with spark_session.session("local-cluster[2,2,1024]", settings) as session:
+        assert session.sparkContext.defaultParallelism == 4
         yield session
 
 
@@ -128,15 +132,23 @@ def test_executors_that_may_yet_come_are_waited_for(monkeypatch):
             self.now += seconds
 
     class Slow(cluster.Driver):
-        """Has a slot after 30 s and a second one after 60 s."""
+        """Has a slot after 30 s and a second one `pause` seconds later."""
 
-        def __init__(self, **settings):
+        def __init__(self, pause=30, **settings):
             self._conf = {f"spark.{name}": value for name, value in settings.items()}
+            self.pause = pause
             self.clock = Clock()
             monkeypatch.setattr(cluster, "time", self.clock)
 
         def slots(self):
-            return int(self.clock.now / 30)
+            return (self.clock.now >= 30) + (self.clock.now >= 30 + self.pause)
+
+        def _age(self):
+            return self.clock.now
+
+        @property
+        def _context(self):
+            return types.SimpleNamespace(defaultParallelism=16)
 
     Slow().check_slots(1, 600)  # the first one has longer
     with pytest.raises(RuntimeError, match="1 task slots, and 2 processes"):
@@ -144,6 +156,21 @@ def test_executors_that_may_yet_come_are_waited_for(monkeypatch):
     Slow(**{"cores.max": "2"}).check_slots(2, 600)  # settings promise it
     with pytest.raises(RuntimeError, match="0 task slots, and 2 processes"):
         Slow(**{"cores.max": "2"}).check_slots(2, 20)
+
+    # Without num_proc all count that come one after the other, or that settings promise.
+    assert Slow(pause=1).default_size() == 2
+    assert Slow(pause=9).default_size() == 1
+    assert Slow(pause=9, **{"cores.max": "2"}).default_size() == 2
+    assert Slow(pause=30, **{"cores.max": "2"}).default_size() == 1
+    assert (
+        Slow(**{"cores.max": "9", "task.cpus": "2"}).default_size(deadline=20) == 4
+    )  # to wait for
+    old = Slow()
+    old.clock.now = 70
+    assert (old.default_size(), old.clock.now) == (2, 70)
+    silent = Slow(**{"task.cpus": "4"})
+    silent.slots = lambda: None
+    assert silent.default_size() == 4
 
 
 def test_a_function_that_calls_exit_has_no_result(spark):
@@ -202,7 +229,9 @@ def test_a_backend_runs_with_the_variables_of_the_driver_or_with_its_own(spark, 
     assert drivers.num_processes() == 2
     results = drivers.run(settings, (5,), {"names": names}, env={"OF_THE_CALL": "3"})
     assert results == [(5 * rank, ["1", None, "3", None]) for rank in (0, 1)]
-    own = SparkBackend(2, env={"OF_THE_BACKEND": "2"})
+    own = SparkBackend(2, env={"OF_THE_BACKEND": "2"}, verbose=0)
+    # Subclasses read them.
+    assert (own._num_proc, own._env, own._kwargs) == (2, {"OF_THE_BACKEND": "2"}, {"verbose": 0})
     assert own.run(settings, (5, names))[1] == (5, [None, "2", None, None])
 
 
@@ -349,6 +378,7 @@ def test_horovod_runner_returns_the_result_of_rank_0(spark, monkeypatch, capsys)
 
 
 def test_horovod_runner_below_zero_runs_on_the_driver(monkeypatch, capfd):
+    assert horovod.spark.HorovodRunner is HorovodRunner
     monkeypatch.delenv("HOROVOD_TIMELINE", raising=False)
     assert HorovodRunner(np=-2).run(train_and_tell, lr=3) == ("0", None)
     assert capfd.readouterr().out.count("rate 3") == 2
@@ -404,6 +434,10 @@ def test_slots_that_settings_ask_for_are_waited_for():
     assert promised() == 0
     assert promised(**{"executor.instances": "3", "executor.cores": "5", "task.cpus": "2"}) == 6
     assert promised(**{"cores.max": "8", "task.cpus": "2"}) == 4
+    gpus = {"executor.instances": "3", "executor.cores": "8", "executor.resource.gpu.amount": "2"}
+    assert promised(**gpus, **{"task.resource.gpu.amount": "1"}) == 6
+    assert promised(**gpus, **{"task.resource.gpu.amount": "2"}) == 3
+    assert promised(**gpus, **{"task.resource.gpu.amount": "0.4"}) == 12
 
 
 def test_devices_are_those_of_the_task(monkeypatch):
