@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TextIO
 
-from horovod.runner import mailbox
+from horovod.runner import call, mailbox
 
 __all__ = ["run"]
 
@@ -75,6 +75,7 @@ def run(
         raise ValueError("hosts and hostfile exclude each other; pass one of them")
     if use_gloo and use_mpi:
         raise ValueError("use_gloo and use_mpi exclude each other; pass one of them")
+    packed = call.pack(func, args, kwargs or {})
 
     flags: dict[str, Any] = {
         "--num-proc": num_proc,
@@ -114,7 +115,7 @@ def run(
 
     is_local = hosts is None and hostfile is None and host_discovery_script is None
     with mailbox.Office(is_local) as office:
-        office.send("func", (func, tuple(args), kwargs or {}))
+        office.send_pickled("func", packed)
         status = _run_to_the_end(command, os.environ | office.settings())
         results = office.results()
     expected = num_proc if min_num_proc is None else min_num_proc

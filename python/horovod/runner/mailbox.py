@@ -80,7 +80,10 @@ class Box:
     def put(self, name: str, obj: Any) -> None:
         import cloudpickle
 
-        data = cloudpickle.dumps(obj)
+        self.put_pickled(name, cloudpickle.dumps(obj))
+
+    def put_pickled(self, name: str, data: bytes) -> None:
+        """As put(), of an object that the caller has pickled."""
         chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
         for number, chunk in enumerate(chunks):
             _core.store_set(self._client, f"run/{name}/{number}", chunk)
@@ -163,6 +166,9 @@ class Office:
 
     def send(self, name: str, obj: Any) -> None:
         self._box.put(name, obj)
+
+    def send_pickled(self, name: str, data: bytes) -> None:
+        self._box.put_pickled(name, data)
 
     def receive(self, name: str, seconds: float) -> tuple[bool, Any]:
         return self._box.get(name, seconds)

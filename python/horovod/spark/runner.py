@@ -14,7 +14,7 @@ from typing import Any, Callable, TextIO
 
 from horovod.common import settings
 from horovod.common.exceptions import HorovodInternalError
-from horovod.runner import mailbox
+from horovod.runner import call, mailbox
 from horovod.spark import cluster, meeting, mpirun, output
 from horovod.spark.task import host
 
@@ -44,7 +44,8 @@ def run(
 ) -> list[Any]:
     """Call fn(*args, **kwargs) on `num_proc` ranks, each in a task of Spark; results by rank.
 
-    num_proc: by default spark.default.parallelism, which is most often the number of cores.
+    num_proc: by default as many as Spark has task slots, which depend on spark.task.cpus and on
+        GPUs per task; at most spark.default.parallelism, if that is set.
     start_timeout: seconds until all tasks have to be there; HOROVOD_SPARK_START_TIMEOUT, or 600.
     use_mpi: have mpirun start the ranks, with `extra_mpi_args`; it shows what they write. Without
         it, or with use_gloo, tasks do that.
@@ -99,23 +100,24 @@ def run_ranks(
 
     mpi_args: more of them for mpirun, which then starts the ranks.
     """
+    packed = call.pack(fn, args, kwargs)
     if mpi_args is not None:
         mpirun.check()
     spark = cluster.active()
-    if num_proc is None:
-        num_proc = spark.default_size()
-    if num_proc <= 0:
-        raise ValueError(f"num_proc has to be above 0, not {num_proc}")
     if start_seconds is None:
         start_seconds = settings.number("HOROVOD_SPARK_START_TIMEOUT")
+    deadline = time.monotonic() + start_seconds
+    if num_proc is None:
+        num_proc = spark.default_size(deadline)
+    if num_proc <= 0:
+        raise ValueError(f"num_proc has to be above 0, not {num_proc}")
     if verbose >= 1:
         print(f"Running {num_proc} processes...", file=sys.stderr, flush=True)
-    deadline = time.monotonic() + start_seconds
     spark.check_slots(num_proc, deadline)
 
     tls = mailbox.uses_tls({**os.environ, **env})
     with mailbox.Office(is_local=False, tls=tls) as office:
-        office.send("func", (fn, tuple(args), kwargs))
+        office.send_pickled("func", packed)
         invitation = meeting.Invitation(
             addresses=f"{spark.address()}:{office.port}",
             secret=office.secret,
