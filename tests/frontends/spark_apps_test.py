@@ -185,6 +185,7 @@ except KeyboardInterrupt:
     print("interrupted")
 """,
     "run": "horovod.spark.run(train, args=(0.5,), num_proc=2, stdout=sys.stdout)",
+    "shell": "horovod.spark.run(train, args=(4.5,))",
     "all": 'HorovodRunner(np=2, driver_log_verbosity="all").run(train, rate=1.5)',
     "callback only": "HorovodRunner(np=2).run(train, rate=2.5)",
     "driver": "HorovodRunner(np=-2).run(train, rate=3.5)",
@@ -208,13 +209,14 @@ def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path):
     tells = [f"rank {rank} tells" for rank in (0, 1)]
     assert results == {
         **dict.fromkeys(("session", "function", "interrupted")),
-        **{"run": [41, 42], "all": 43, "callback only": 45, "driver": 47},
+        **{"run": [41, 42], "shell": [49, 50], "all": 43, "callback only": 45, "driver": 47},
     }
     assert shown["interrupted"] == ["interrupted"]
     assert not any(is_alive(int(path.read_text())) for path in tmp_path.glob("sleeps.*"))
     # Nobody but HorovodRunner reads messages: what is told is what is printed.
     told = [f"[{rank}]<stdout>:rank {rank} tells" for rank in (0, 1)]
     assert shown["run"] == sorted([*prints, *told])
+    assert shown["shell"] == [*(f"rank {rank} prints" for rank in (0, 1)), *tells]
     assert shown["all"] == [*prints, *tells]
     assert shown["callback only"] == tells
     assert shown["driver"] == sorted([*prints, *told])

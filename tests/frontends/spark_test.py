@@ -17,7 +17,8 @@ import cloudpickle
 import horovod.spark
 import pytest
 import spark_session
-from horovod.spark import cluster, output
+from horovod.runner import output
+from horovod.spark import cluster
 from horovod.spark.common.backend import SparkBackend
 from horovod.spark.meeting import Arrival, places_of
 from processes import is_alive, parent_of, wait_until
@@ -203,6 +204,67 @@ def test_ranks_that_never_stop_writing_are_ended_with_the_others(spark):
 
     with pytest.raises(RuntimeError, match="rank 1 on host"):
         horovod.spark.run(writes, num_proc=2, stdout=Slow())
+
+
+def test_a_shell_shows_lines_of_ranks_as_they_are_and_they_are_in_the_logs(
+    spark, monkeypatch, capsys
+):
+    def hello(number):
+        import os
+        import sys
+        import time
+
+        rank = os.environ["HOROVOD_RANK"]
+        sys.stdout.write("Hello, ")
+        sys.stdout.flush()
+        time.sleep(0.2)  # for the other rank
+        print(f"rank = {rank}, magic_number = {number}")
+        print(f"rank {rank} warns", file=sys.stderr)
+
+    lines = [f"Hello, rank = {rank}, magic_number = 42" for rank in (0, 1)]
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    horovod.spark.run(hello, args=(42,))
+    assert sorted(capsys.readouterr().out.splitlines()) == lines
+    logs = pathlib.Path(spark_session.HOME, "work", spark.sparkContext.applicationId)
+
+    def logged():
+        texts = [path.read_text().splitlines() for path in logs.glob("*/stderr")]
+        return [line for text in texts for line in text if "Hello" in line or "warns" in line]
+
+    expected = sorted([*lines, "rank 0 warns", "rank 1 warns"])
+    wait_until(lambda: len(logged()) >= 4)
+    assert sorted(logged()) == expected
+
+    monkeypatch.delattr(sys, "ps1")
+    horovod.spark.run(hello, args=(43,))
+    assert capsys.readouterr().out == ""
+    wait_until(lambda: len(logged()) >= 8)
+
+
+WRITES_LINES_IN_PIECES = r"""
+import sys
+from horovod.spark.task.executor_log import Log
+log, letter = Log(fd=1), sys.argv[1].encode()
+for _ in range(40):
+    for piece in (letter * 10_000, letter * 10_000 + b"\n"):
+        log.add(piece)
+log.add(letter + b"\xff")
+log.add(b"")
+"""
+
+
+def test_lines_of_ranks_that_share_a_log_are_whole():
+    """Also lines that are longer than what a pipe takes at once, and bytes that are no text."""
+    command = [sys.executable, "-c", WRITES_LINES_IN_PIECES]
+    both = '"$@" a & "$@" b & wait'
+    done = subprocess.run(
+        ["sh", "-c", both, "sh", *command], capture_output=True, timeout=60, check=True
+    )
+    lines = done.stdout.split(b"\n")
+    for letter in (b"a", b"b"):
+        own = [line for line in lines if line.startswith(letter)]
+        assert own == [letter * 20_000] * 40 + [letter + b"\xff"], done.stderr
+    assert len(lines) == 2 * 41 + 1
 
 
 def test_executors_without_horovod_are_told_of(spark, monkeypatch, tmp_path):
