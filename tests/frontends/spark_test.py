@@ -304,6 +304,12 @@ def test_too_few_slots_are_told_within_seconds(spark):
         horovod.spark.run(lambda: None, num_proc=0)
 
 
+def test_a_session_that_a_function_captures_is_named(spark):
+    named = r'the variable "spark" that .* captures, of type .*SparkSession'
+    with pytest.raises(ValueError, match=named):
+        horovod.spark.run(lambda: spark.range(3), num_proc=2)
+
+
 def sleeps_with_a_child(folder):
     import os
     import pathlib
