@@ -63,7 +63,8 @@ def output_of(*command) -> str:
 def test_a_script_for_horovod_runner_runs_under_spark_submit_and_leaves_a_timeline(tmp_path):
     submit = spark_session.HOME / "bin" / "spark-submit"
     script = EXAMPLES / "15_horovod_runner_pytorch.py"
-    shown = output_of(submit, "--master", "local[2]", script, "--folder", tmp_path)
+    options = ("--master", "local[2]", "--conf", "spark.ui.enabled=false")
+    shown = output_of(submit, *options, script, "--folder", tmp_path)
     assert "2 processes recognise 9" in shown, shown
     assert shown.count("rank 0 of 2 has saved epoch 6") == 1, shown
     (timeline,) = tmp_path.glob("digits-*/horovod_timeline.json")

@@ -18,7 +18,8 @@ import horovod.spark
 import pytest
 import spark_session
 from horovod.runner import output
-from horovod.spark import cluster
+from horovod.spark import cluster, runner
+from horovod.spark import output as spark_output
 from horovod.spark.common.backend import SparkBackend
 from horovod.spark.meeting import Arrival, places_of
 from processes import is_alive, parent_of, wait_until
@@ -33,7 +34,6 @@ def spark():
     # Four cores, and tasks of two: what counts cores asks for twice as many tasks as can run.
     settings = {"spark.task.cpus": "2"}
     with spark_session.session("local-cluster[2,2,1024]", settings) as session:
-        assert session.sparkContext.defaultParallelism == 4
         yield session
 
 
@@ -188,7 +188,10 @@ def test_a_function_that_calls_exit_has_no_result(spark):
         horovod.spark.run(leaves, args=(-1,), num_proc=2)
 
 
-def test_ranks_that_never_stop_writing_are_ended_with_the_others(spark):
+def test_ranks_that_never_stop_writing_are_ended_with_the_others(spark, monkeypatch):
+    monkeypatch.setattr(runner, "END_SECONDS", 1.0)
+    monkeypatch.setattr(spark_output, "REST_SECONDS", 1.0)
+
     def writes():
         import os
 
@@ -223,7 +226,7 @@ def test_a_shell_shows_lines_of_ranks_as_they_are_and_they_are_in_the_logs(
 
     lines = [f"Hello, rank = {rank}, magic_number = 42" for rank in (0, 1)]
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
-    horovod.spark.run(hello, args=(42,))
+    horovod.spark.run(hello, args=(42,), num_proc=2)
     assert sorted(capsys.readouterr().out.splitlines()) == lines
     logs = pathlib.Path(spark_session.HOME, "work", spark.sparkContext.applicationId)
 
@@ -234,11 +237,6 @@ def test_a_shell_shows_lines_of_ranks_as_they_are_and_they_are_in_the_logs(
     expected = sorted([*lines, "rank 0 warns", "rank 1 warns"])
     wait_until(lambda: len(logged()) >= 4)
     assert sorted(logged()) == expected
-
-    monkeypatch.delattr(sys, "ps1")
-    horovod.spark.run(hello, args=(43,))
-    assert capsys.readouterr().out == ""
-    wait_until(lambda: len(logged()) >= 8)
 
 
 WRITES_LINES_IN_PIECES = r"""
@@ -277,7 +275,10 @@ def test_executors_without_horovod_are_told_of(spark, monkeypatch, tmp_path):
         horovod.spark.run(print, num_proc=2)
 
 
-def test_a_backend_runs_with_the_variables_of_the_driver_or_with_its_own(spark, monkeypatch):
+def test_a_backend_runs_with_the_variables_of_the_driver_or_with_its_own(
+    spark, monkeypatch, capsys
+):
+    monkeypatch.setattr(cluster, "SETTLE_SECONDS", 0)  # all executors are there
     names = ("OF_THE_DRIVER", "OF_THE_BACKEND", "OF_THE_CALL", "CUDA_VISIBLE_DEVICES")
     monkeypatch.setenv("OF_THE_DRIVER", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
@@ -285,19 +286,22 @@ def test_a_backend_runs_with_the_variables_of_the_driver_or_with_its_own(spark, 
     def settings(factor, names):
         import os
 
+        print("only in the logs")
         return factor * int(os.environ["HOROVOD_RANK"]), [os.environ.get(name) for name in names]
 
     drivers = SparkBackend(verbose=0)
-    assert drivers.num_processes() == 2
+    assert drivers.num_processes() == 2 < spark.sparkContext.defaultParallelism
     results = drivers.run(settings, (5,), {"names": names}, env={"OF_THE_CALL": "3"})
     assert results == [(5 * rank, ["1", None, "3", None]) for rank in (0, 1)]
     own = SparkBackend(2, env={"OF_THE_BACKEND": "2"}, verbose=0)
     # Subclasses read them.
     assert (own._num_proc, own._env, own._kwargs) == (2, {"OF_THE_BACKEND": "2"}, {"verbose": 0})
     assert own.run(settings, (5, names))[1] == (5, [None, "2", None, None])
+    assert capsys.readouterr().out == ""  # this is no shell
 
 
-def test_too_few_slots_are_told_within_seconds(spark):
+def test_too_few_slots_are_told_within_seconds(spark, monkeypatch):
+    monkeypatch.setattr(cluster, "SLOT_SECONDS", 0.5)
     with pytest.raises(RuntimeError, match="2 task slots, and 3 processes"):
         horovod.spark.run(lambda: None, num_proc=3)
     with pytest.raises(ValueError, match="above 0"):
@@ -379,6 +383,7 @@ def test_a_failure_under_mpirun_tells_its_cause(spark, monkeypatch):
             raise KeyError("no such column")
         time.sleep(60)
 
+    monkeypatch.setattr(runner, "END_SECONDS", 1.0)
     err = io.StringIO()
     with pytest.raises(RuntimeError, match=r"rank 1 on host [\s\S]*in fails_on_one"):
         horovod.spark.run(fails_on_one, num_proc=2, use_mpi=True, stderr=err)
@@ -432,6 +437,7 @@ def train_and_tell(lr):
 
 
 def test_horovod_runner_returns_the_result_of_rank_0(spark, monkeypatch, capsys):
+    monkeypatch.setattr(cluster, "SETTLE_SECONDS", 0)
     monkeypatch.setenv("HOROVOD_TIMELINE", "somewhere.json")
     assert HorovodRunner(np=2).run(train_and_tell, lr=0.25) == ("0", "somewhere.json")
     shown = capsys.readouterr().out
