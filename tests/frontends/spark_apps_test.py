@@ -5,9 +5,11 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import signal
 import subprocess
 import sys
+import types
 
 import pytest
 import spark_session
@@ -193,7 +195,7 @@ except KeyboardInterrupt:
 }
 
 
-def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path):
+def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path, capfd):
     import nbclient
     import nbformat
 
@@ -217,15 +219,22 @@ def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path):
     # Nobody but HorovodRunner reads messages: what is told is what is printed.
     told = [f"[{rank}]<stdout>:rank {rank} tells" for rank in (0, 1)]
     assert shown["run"] == sorted([*prints, *told])
-    assert shown["shell"] == [*(f"rank {rank} prints" for rank in (0, 1)), *tells]
+    # As in a shell, without stdout=: no labels.
+    assert shown["shell"] == sorted([*(f"rank {rank} prints" for rank in (0, 1)), *tells])
     assert shown["all"] == [*prints, *tells]
     assert shown["callback only"] == tells
     assert shown["driver"] == sorted([*prints, *told])
+    # Spark's log is the kernel's standard error: what is shown is not there a second time.
+    assert capfd.readouterr().err.count("rank 1 prints\n") == 1  # of "callback only"
 
 
-def test_a_metric_that_is_no_number_does_not_end_training():
+def test_a_metric_that_is_no_number_does_not_end_training(monkeypatch):
     import numpy as np
-    from sparkdl.horovod.tensorflow import keras
 
-    shown = keras._shown({"loss": np.float32(0.5), "f1": np.array([0.25, 1.0])})
+    # The callback's class needs TensorFlow, which takes seconds to import. The texts do not.
+    callbacks = types.SimpleNamespace(Callback=object)
+    tensorflow = types.SimpleNamespace(keras=types.SimpleNamespace(callbacks=callbacks))
+    monkeypatch.setitem(sys.modules, "tensorflow", tensorflow)
+    module = runpy.run_module("sparkdl.horovod.tensorflow.keras")
+    shown = module["_shown"]({"loss": np.float32(0.5), "f1": np.array([0.25, 1.0])})
     assert shown == "loss 0.5, f1 [0.25 1.  ]"
