@@ -4,6 +4,8 @@ import threading
 import time
 
 import pytest
+from horovod import _core
+from horovod.common.exceptions import HorovodInternalError
 from horovod.runner import mailbox
 
 
@@ -55,3 +57,13 @@ def test_who_adds_waits_for_who_takes(office, monkeypatch):
     taken = [office.take("things", number, 20)[1] for number in range(40)]
     assert done.wait(20) and taken == list(range(40))
     thread.join()
+
+
+def test_an_object_with_a_missing_part_is_named_and_not_loaded(office, monkeypatch):
+    monkeypatch.setattr(mailbox, "CHUNK", 1000)
+    monkeypatch.setattr(mailbox, "CONNECT_SECONDS", 0.1)
+    box = box_of(office)
+    box.put("result/7", "x" * 2500)
+    _core.store_delete(box._client, "run/result/7/1")
+    with pytest.raises(HorovodInternalError, match=r'part 2 of 3 of the object "result/7"'):
+        box.get("result/7")

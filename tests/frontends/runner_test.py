@@ -25,15 +25,31 @@ def test_results_come_back_by_rank():
     assert horovod.run(train, (10,), {"factor": 2}, num_proc=2) == [(20, [0, 1]), (21, [0, 1])]
 
 
-@pytest.mark.skipif(not mpi_run.mpi_available(), reason="there is no mpirun")
-def test_results_come_back_by_rank_from_mpirun():
+@pytest.mark.parametrize("use_mpi", [False, True])
+def test_results_come_back_by_rank_and_lines_are_whole(use_mpi, capfd):
+    if use_mpi and not mpi_run.mpi_available():
+        pytest.skip("there is no mpirun")
+
     def train():
+        import sys
+
         from horovod.common import basics
 
         basics.init()
+        for number in range(300):
+            for piece in (f"rank {basics.rank()}", f" is at {number} ", "x" * 50 + "\n"):
+                sys.stdout.write(piece)
+                sys.stdout.flush()
         return basics.rank(), basics.size()
 
-    assert horovod.run(train, num_proc=2, use_mpi=True) == [(0, 2), (1, 2)]
+    assert horovod.run(train, num_proc=2, use_mpi=use_mpi) == [(0, 2), (1, 2)]
+    lines = capfd.readouterr().out.splitlines()
+    label = "[1,{0}]<stdout>:" if use_mpi else "[{0}]<stdout>:"
+    for rank in (0, 1):
+        own = label.format(rank)
+        expected = [f"{own}rank {rank} is at {number} {'x' * 50}" for number in range(300)]
+        assert [line for line in lines if line.startswith(own)] == expected
+    assert len(lines) == 600
 
 
 def test_large_functions_and_results_travel():

@@ -5,9 +5,11 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import signal
 import subprocess
 import sys
+import types
 
 import pytest
 import spark_session
@@ -63,7 +65,8 @@ def output_of(*command) -> str:
 def test_a_script_for_horovod_runner_runs_under_spark_submit_and_leaves_a_timeline(tmp_path):
     submit = spark_session.HOME / "bin" / "spark-submit"
     script = EXAMPLES / "15_horovod_runner_pytorch.py"
-    shown = output_of(submit, "--master", "local[2]", script, "--folder", tmp_path)
+    options = ("--master", "local[2]", "--conf", "spark.ui.enabled=false")
+    shown = output_of(submit, *options, script, "--folder", tmp_path)
     assert "2 processes recognise 9" in shown, shown
     assert shown.count("rank 0 of 2 has saved epoch 6") == 1, shown
     (timeline,) = tmp_path.glob("digits-*/horovod_timeline.json")
@@ -185,13 +188,14 @@ except KeyboardInterrupt:
     print("interrupted")
 """,
     "run": "horovod.spark.run(train, args=(0.5,), num_proc=2, stdout=sys.stdout)",
+    "shell": "horovod.spark.run(train, args=(4.5,))",
     "all": 'HorovodRunner(np=2, driver_log_verbosity="all").run(train, rate=1.5)',
     "callback only": "HorovodRunner(np=2).run(train, rate=2.5)",
     "driver": "HorovodRunner(np=-2).run(train, rate=3.5)",
 }
 
 
-def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path):
+def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path, capfd):
     import nbclient
     import nbformat
 
@@ -208,21 +212,29 @@ def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path):
     tells = [f"rank {rank} tells" for rank in (0, 1)]
     assert results == {
         **dict.fromkeys(("session", "function", "interrupted")),
-        **{"run": [41, 42], "all": 43, "callback only": 45, "driver": 47},
+        **{"run": [41, 42], "shell": [49, 50], "all": 43, "callback only": 45, "driver": 47},
     }
     assert shown["interrupted"] == ["interrupted"]
     assert not any(is_alive(int(path.read_text())) for path in tmp_path.glob("sleeps.*"))
     # Nobody but HorovodRunner reads messages: what is told is what is printed.
     told = [f"[{rank}]<stdout>:rank {rank} tells" for rank in (0, 1)]
     assert shown["run"] == sorted([*prints, *told])
+    # As in a shell, without stdout=: no labels.
+    assert shown["shell"] == sorted([*(f"rank {rank} prints" for rank in (0, 1)), *tells])
     assert shown["all"] == [*prints, *tells]
     assert shown["callback only"] == tells
     assert shown["driver"] == sorted([*prints, *told])
+    # Spark's log is the kernel's standard error: what is shown is not there a second time.
+    assert capfd.readouterr().err.count("rank 1 prints\n") == 1  # of "callback only"
 
 
-def test_a_metric_that_is_no_number_does_not_end_training():
+def test_a_metric_that_is_no_number_does_not_end_training(monkeypatch):
     import numpy as np
-    from sparkdl.horovod.tensorflow import keras
 
-    shown = keras._shown({"loss": np.float32(0.5), "f1": np.array([0.25, 1.0])})
+    # The callback's class needs TensorFlow, which takes seconds to import. The texts do not.
+    callbacks = types.SimpleNamespace(Callback=object)
+    tensorflow = types.SimpleNamespace(keras=types.SimpleNamespace(callbacks=callbacks))
+    monkeypatch.setitem(sys.modules, "tensorflow", tensorflow)
+    module = runpy.run_module("sparkdl.horovod.tensorflow.keras")
+    shown = module["_shown"]({"loss": np.float32(0.5), "f1": np.array([0.25, 1.0])})
     assert shown == "loss 0.5, f1 [0.25 1.  ]"

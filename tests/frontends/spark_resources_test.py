@@ -10,6 +10,7 @@ import horovod.spark
 import pytest
 import spark_session
 from horovod.spark import cluster, runner
+from horovod.spark.common.backend import SparkBackend
 
 pytestmark = pytest.mark.timeout(300)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no such module
@@ -21,7 +22,7 @@ def spark(tmp_path_factory):
     script.write_text("""#!/bin/sh\necho '{"name": "gpu", "addresses": ["5", "7"]}'\n""")
     script.chmod(0o755)
     settings = {
-        "spark.executor.cores": "1",
+        "spark.executor.cores": "2",  # and a GPU for one task
         "spark.executor.memory": "512m",
         "spark.worker.resource.gpu.amount": "2",
         "spark.worker.resource.gpu.discoveryScript": str(script),
@@ -31,9 +32,9 @@ def spark(tmp_path_factory):
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
         "spark.dynamicAllocation.minExecutors": "0",
         "spark.dynamicAllocation.maxExecutors": "2",
-        "spark.dynamicAllocation.executorIdleTimeout": "2s",
+        "spark.dynamicAllocation.executorIdleTimeout": "1s",
     }
-    with spark_session.session("local-cluster[1,2,2048]", settings) as session:
+    with spark_session.session("local-cluster[1,4,2048]", settings) as session:
         yield session
 
 
@@ -59,12 +60,17 @@ def device_and_sum():
     return task.get_available_devices(), total.tolist()
 
 
+def check_results(results):
+    assert sorted(devices for devices, _ in results) == [["5"], ["7"]]
+    assert [total for _, total in results] == [[2.0], [2.0]]
+
+
 def test_executors_come_on_demand_and_every_rank_has_the_device_of_its_task(spark):
-    for _ in range(2):  # the second time, those of the first have gone
-        wait_for_executors(spark, 0)
-        results = horovod.spark.run(device_and_sum, num_proc=2)
-        assert sorted(devices for devices, _ in results) == [["5"], ["7"]]
-        assert [total for _, total in results] == [[2.0], [2.0]]
+    wait_for_executors(spark, 0)
+    check_results(horovod.spark.run(device_and_sum, num_proc=2))
+    # Those that can run now, and not as many as there are cores.
+    assert spark.sparkContext.defaultParallelism == 4
+    assert SparkBackend().num_processes() == 2
 
 
 def test_more_ranks_than_there_can_be_slots_are_refused_at_once(spark):
@@ -82,7 +88,9 @@ def test_tasks_that_spark_may_start_twice_are_refused_at_once():
 
 
 def test_missing_tasks_are_told_while_the_run_waits_for_them(spark, monkeypatch, caplog, tmp_path):
+    wait_for_executors(spark, 0)  # those of the run before have gone, and others come
     go_on = tmp_path / "go on"
+    results = []
 
     def occupy(_):
         import time
@@ -99,7 +107,7 @@ def test_missing_tasks_are_told_while_the_run_waits_for_them(spark, monkeypatch,
         monkeypatch.setattr(runner, "TELL_SECONDS", 1.0)
         with caplog.at_level(logging.WARNING, "horovod.spark"):
             waiting = threading.Thread(
-                target=horovod.spark.run, args=(device_and_sum,), kwargs={"num_proc": 2}
+                target=lambda: results.extend(horovod.spark.run(device_and_sum, num_proc=2))
             )
             waiting.start()
             deadline = time.monotonic() + 120
@@ -110,3 +118,4 @@ def test_missing_tasks_are_told_while_the_run_waits_for_them(spark, monkeypatch,
         go_on.touch()
         other.join()
     waiting.join()
+    check_results(results)

@@ -21,6 +21,12 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
 
 HOME = pathlib.Path(_SPARK.origin).parent
 
+# Of every JVM that tests start: they live for seconds, in which the second compiler and the threads
+# of the default collector cost more than they bring.
+os.environ.setdefault(
+    "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+)
+
 
 @contextlib.contextmanager
 def session(master: str, settings: dict[str, str]) -> Iterator[Any]:
@@ -37,6 +43,8 @@ def session(master: str, settings: dict[str, str]) -> Iterator[Any]:
         SparkSession.builder.master(master)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
+        # Of a cancelled task; the default of 2 s is for tasks that have something to tidy up.
+        .config("spark.python.task.killTimeout", "200ms")
         .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     )
     spark = builder.config(map=settings).getOrCreate()

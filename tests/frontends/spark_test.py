@@ -1,4 +1,4 @@
-"""horovod.spark.run and HorovodRunner on a real Spark, with two executors of one core each."""
+"""horovod.spark.run and HorovodRunner on a real Spark, with two executors of one task each."""
 
 import io
 import json
@@ -11,12 +11,15 @@ import sys
 import tempfile
 import threading
 import time
+import types
 
 import cloudpickle
 import horovod.spark
 import pytest
 import spark_session
-from horovod.spark import cluster, output
+from horovod.runner import output
+from horovod.spark import cluster, runner
+from horovod.spark import output as spark_output
 from horovod.spark.common.backend import SparkBackend
 from horovod.spark.meeting import Arrival, places_of
 from processes import is_alive, parent_of, wait_until
@@ -28,7 +31,9 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no
 
 @pytest.fixture(scope="module")
 def spark():
-    with spark_session.session("local-cluster[2,1,1024]", {}) as session:
+    # Four cores, and tasks of two: what counts cores asks for twice as many tasks as can run.
+    settings = {"spark.task.cpus": "2"}
+    with spark_session.session("local-cluster[2,2,1024]", settings) as session:
         yield session
 
 
@@ -128,15 +133,23 @@ def test_executors_that_may_yet_come_are_waited_for(monkeypatch):
             self.now += seconds
 
     class Slow(cluster.Driver):
-        """Has a slot after 30 s and a second one after 60 s."""
+        """Has a slot after 30 s and a second one `pause` seconds later."""
 
-        def __init__(self, **settings):
+        def __init__(self, pause=30, **settings):
             self._conf = {f"spark.{name}": value for name, value in settings.items()}
+            self.pause = pause
             self.clock = Clock()
             monkeypatch.setattr(cluster, "time", self.clock)
 
         def slots(self):
-            return int(self.clock.now / 30)
+            return (self.clock.now >= 30) + (self.clock.now >= 30 + self.pause)
+
+        def _age(self):
+            return self.clock.now
+
+        @property
+        def _context(self):
+            return types.SimpleNamespace(defaultParallelism=16)
 
     Slow().check_slots(1, 600)  # the first one has longer
     with pytest.raises(RuntimeError, match="1 task slots, and 2 processes"):
@@ -144,6 +157,21 @@ def test_executors_that_may_yet_come_are_waited_for(monkeypatch):
     Slow(**{"cores.max": "2"}).check_slots(2, 600)  # settings promise it
     with pytest.raises(RuntimeError, match="0 task slots, and 2 processes"):
         Slow(**{"cores.max": "2"}).check_slots(2, 20)
+
+    # Without num_proc all count that come one after the other, or that settings promise.
+    assert Slow(pause=1).default_size() == 2
+    assert Slow(pause=9).default_size() == 1
+    assert Slow(pause=9, **{"cores.max": "2"}).default_size() == 2
+    assert Slow(pause=30, **{"cores.max": "2"}).default_size() == 1
+    assert (
+        Slow(**{"cores.max": "9", "task.cpus": "2"}).default_size(deadline=20) == 4
+    )  # to wait for
+    old = Slow()
+    old.clock.now = 70
+    assert (old.default_size(), old.clock.now) == (2, 70)
+    silent = Slow(**{"task.cpus": "4"})
+    silent.slots = lambda: None
+    assert silent.default_size() == 4
 
 
 def test_a_function_that_calls_exit_has_no_result(spark):
@@ -160,7 +188,10 @@ def test_a_function_that_calls_exit_has_no_result(spark):
         horovod.spark.run(leaves, args=(-1,), num_proc=2)
 
 
-def test_ranks_that_never_stop_writing_are_ended_with_the_others(spark):
+def test_ranks_that_never_stop_writing_are_ended_with_the_others(spark, monkeypatch):
+    monkeypatch.setattr(runner, "END_SECONDS", 1.0)
+    monkeypatch.setattr(spark_output, "REST_SECONDS", 1.0)
+
     def writes():
         import os
 
@@ -178,6 +209,62 @@ def test_ranks_that_never_stop_writing_are_ended_with_the_others(spark):
         horovod.spark.run(writes, num_proc=2, stdout=Slow())
 
 
+def test_a_shell_shows_lines_of_ranks_as_they_are_and_they_are_in_the_logs(
+    spark, monkeypatch, capsys
+):
+    def hello(number):
+        import os
+        import sys
+        import time
+
+        rank = os.environ["HOROVOD_RANK"]
+        sys.stdout.write("Hello, ")
+        sys.stdout.flush()
+        time.sleep(0.2)  # for the other rank
+        print(f"rank = {rank}, magic_number = {number}")
+        print(f"rank {rank} warns", file=sys.stderr)
+
+    lines = [f"Hello, rank = {rank}, magic_number = 42" for rank in (0, 1)]
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    horovod.spark.run(hello, args=(42,), num_proc=2)
+    assert sorted(capsys.readouterr().out.splitlines()) == lines
+    logs = pathlib.Path(spark_session.HOME, "work", spark.sparkContext.applicationId)
+
+    def logged():
+        texts = [path.read_text().splitlines() for path in logs.glob("*/stderr")]
+        return [line for text in texts for line in text if "Hello" in line or "warns" in line]
+
+    expected = sorted([*lines, "rank 0 warns", "rank 1 warns"])
+    wait_until(lambda: len(logged()) >= 4)
+    assert sorted(logged()) == expected
+
+
+WRITES_LINES_IN_PIECES = r"""
+import sys
+from horovod.spark.task.executor_log import Log
+log, letter = Log(fd=1), sys.argv[1].encode()
+for _ in range(40):
+    for piece in (letter * 10_000, letter * 10_000 + b"\n"):
+        log.add(piece)
+log.add(letter + b"\xff")
+log.add(b"")
+"""
+
+
+def test_lines_of_ranks_that_share_a_log_are_whole():
+    """Also lines that are longer than what a pipe takes at once, and bytes that are no text."""
+    command = [sys.executable, "-c", WRITES_LINES_IN_PIECES]
+    both = '"$@" a & "$@" b & wait'
+    done = subprocess.run(
+        ["sh", "-c", both, "sh", *command], capture_output=True, timeout=60, check=True
+    )
+    lines = done.stdout.split(b"\n")
+    for letter in (b"a", b"b"):
+        own = [line for line in lines if line.startswith(letter)]
+        assert own == [letter * 20_000] * 40 + [letter + b"\xff"], done.stderr
+    assert len(lines) == 2 * 41 + 1
+
+
 def test_executors_without_horovod_are_told_of(spark, monkeypatch, tmp_path):
     python = tmp_path / "python"
     only_spark = 'PYTHONPATH=$(echo "$PYTHONPATH" | tr : "\\n" | grep pyspark | paste -sd:)'
@@ -188,7 +275,10 @@ def test_executors_without_horovod_are_told_of(spark, monkeypatch, tmp_path):
         horovod.spark.run(print, num_proc=2)
 
 
-def test_a_backend_runs_with_the_variables_of_the_driver_or_with_its_own(spark, monkeypatch):
+def test_a_backend_runs_with_the_variables_of_the_driver_or_with_its_own(
+    spark, monkeypatch, capsys
+):
+    monkeypatch.setattr(cluster, "SETTLE_SECONDS", 0)  # all executors are there
     names = ("OF_THE_DRIVER", "OF_THE_BACKEND", "OF_THE_CALL", "CUDA_VISIBLE_DEVICES")
     monkeypatch.setenv("OF_THE_DRIVER", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
@@ -196,21 +286,32 @@ def test_a_backend_runs_with_the_variables_of_the_driver_or_with_its_own(spark, 
     def settings(factor, names):
         import os
 
+        print("only in the logs")
         return factor * int(os.environ["HOROVOD_RANK"]), [os.environ.get(name) for name in names]
 
     drivers = SparkBackend(verbose=0)
-    assert drivers.num_processes() == 2
+    assert drivers.num_processes() == 2 < spark.sparkContext.defaultParallelism
     results = drivers.run(settings, (5,), {"names": names}, env={"OF_THE_CALL": "3"})
     assert results == [(5 * rank, ["1", None, "3", None]) for rank in (0, 1)]
-    own = SparkBackend(2, env={"OF_THE_BACKEND": "2"})
+    own = SparkBackend(2, env={"OF_THE_BACKEND": "2"}, verbose=0)
+    # Subclasses read them.
+    assert (own._num_proc, own._env, own._kwargs) == (2, {"OF_THE_BACKEND": "2"}, {"verbose": 0})
     assert own.run(settings, (5, names))[1] == (5, [None, "2", None, None])
+    assert capsys.readouterr().out == ""  # this is no shell
 
 
-def test_too_few_slots_are_told_within_seconds(spark):
+def test_too_few_slots_are_told_within_seconds(spark, monkeypatch):
+    monkeypatch.setattr(cluster, "SLOT_SECONDS", 0.5)
     with pytest.raises(RuntimeError, match="2 task slots, and 3 processes"):
         horovod.spark.run(lambda: None, num_proc=3)
     with pytest.raises(ValueError, match="above 0"):
         horovod.spark.run(lambda: None, num_proc=0)
+
+
+def test_a_session_that_a_function_captures_is_named(spark):
+    named = r'the variable "spark" that .* captures, of type .*SparkSession'
+    with pytest.raises(ValueError, match=named):
+        horovod.spark.run(lambda: spark.range(3), num_proc=2)
 
 
 def sleeps_with_a_child(folder):
@@ -282,6 +383,7 @@ def test_a_failure_under_mpirun_tells_its_cause(spark, monkeypatch):
             raise KeyError("no such column")
         time.sleep(60)
 
+    monkeypatch.setattr(runner, "END_SECONDS", 1.0)
     err = io.StringIO()
     with pytest.raises(RuntimeError, match=r"rank 1 on host [\s\S]*in fails_on_one"):
         horovod.spark.run(fails_on_one, num_proc=2, use_mpi=True, stderr=err)
@@ -335,6 +437,7 @@ def train_and_tell(lr):
 
 
 def test_horovod_runner_returns_the_result_of_rank_0(spark, monkeypatch, capsys):
+    monkeypatch.setattr(cluster, "SETTLE_SECONDS", 0)
     monkeypatch.setenv("HOROVOD_TIMELINE", "somewhere.json")
     assert HorovodRunner(np=2).run(train_and_tell, lr=0.25) == ("0", "somewhere.json")
     shown = capsys.readouterr().out
@@ -349,6 +452,7 @@ def test_horovod_runner_returns_the_result_of_rank_0(spark, monkeypatch, capsys)
 
 
 def test_horovod_runner_below_zero_runs_on_the_driver(monkeypatch, capfd):
+    assert horovod.spark.HorovodRunner is HorovodRunner
     monkeypatch.delenv("HOROVOD_TIMELINE", raising=False)
     assert HorovodRunner(np=-2).run(train_and_tell, lr=3) == ("0", None)
     assert capfd.readouterr().out.count("rate 3") == 2
@@ -404,6 +508,10 @@ def test_slots_that_settings_ask_for_are_waited_for():
     assert promised() == 0
     assert promised(**{"executor.instances": "3", "executor.cores": "5", "task.cpus": "2"}) == 6
     assert promised(**{"cores.max": "8", "task.cpus": "2"}) == 4
+    gpus = {"executor.instances": "3", "executor.cores": "8", "executor.resource.gpu.amount": "2"}
+    assert promised(**gpus, **{"task.resource.gpu.amount": "1"}) == 6
+    assert promised(**gpus, **{"task.resource.gpu.amount": "2"}) == 3
+    assert promised(**gpus, **{"task.resource.gpu.amount": "0.4"}) == 12
 
 
 def test_devices_are_those_of_the_task(monkeypatch):

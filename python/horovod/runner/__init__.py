@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TextIO
 
-from horovod.runner import mailbox
+from horovod.runner import call, mailbox, output
 
 __all__ = ["run"]
 
@@ -75,6 +75,7 @@ def run(
         raise ValueError("hosts and hostfile exclude each other; pass one of them")
     if use_gloo and use_mpi:
         raise ValueError("use_gloo and use_mpi exclude each other; pass one of them")
+    packed = call.pack(func, args, kwargs or {})
 
     flags: dict[str, Any] = {
         "--num-proc": num_proc,
@@ -114,8 +115,8 @@ def run(
 
     is_local = hosts is None and hostfile is None and host_discovery_script is None
     with mailbox.Office(is_local) as office:
-        office.send("func", (func, tuple(args), kwargs or {}))
-        status = _run_to_the_end(command, os.environ | office.settings())
+        office.send_pickled("func", packed)
+        status = _run_to_the_end(command, os.environ | office.settings(), bool(use_mpi))
         results = office.results()
     expected = num_proc if min_num_proc is None else min_num_proc
     return _take_results(results, expected, status)
@@ -136,8 +137,11 @@ def _take_results(results: dict[int, mailbox.Result], expected: int, status: int
     return mailbox.values_of(results, expected)
 
 
-def _run_to_the_end(command: list[str], environment: dict[str, str]) -> int:
-    with _output(sys.stdout, 1) as stdout, _output(sys.stderr, 2) as stderr:
+def _run_to_the_end(command: list[str], environment: dict[str, str], by_mpirun: bool) -> int:
+    with (
+        _output(sys.stdout, 1, by_mpirun) as stdout,
+        _output(sys.stderr, 2, by_mpirun) as stderr,
+    ):
         process = subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr)
         try:
             return process.wait()
@@ -148,20 +152,28 @@ def _run_to_the_end(command: list[str], environment: dict[str, str]) -> int:
 
 
 @contextlib.contextmanager
-def _output(stream: TextIO, number: int) -> Iterator[int | None]:
-    """Where the launcher is to write: the same place, also in a notebook, which has no file."""
-    try:
-        if stream.fileno() == number:
-            yield None
-            return
-    except (AttributeError, OSError, ValueError):
-        pass
+def _output(stream: TextIO, number: int, by_mpirun: bool) -> Iterator[int | None]:
+    """Where the launcher is to write: the same place, also in a notebook, which has no file.
+
+    by_mpirun: puts together what mpirun shows in pieces, with those of other ranks in between.
+    """
+    if not by_mpirun and _is_file(stream, number):
+        yield None
+        return
     reading, writing = os.pipe()
 
     def pump() -> None:
-        with open(reading, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                stream.write(line)
+        # The ends of lines stay as they are: a carriage return moves a progress bar.
+        with open(reading, encoding="utf-8", errors="replace", newline="") as pipe:
+            if not by_mpirun:
+                for line in pipe:
+                    stream.write(line)
+                return
+            lines = output.Lines(stream, {1: "stdout", 2: "stderr"}[number], job="1,")
+            untagged = output.Untagged(lines)
+            for line in pipe:
+                untagged.write(line)
+            lines.finish()
 
     thread = threading.Thread(target=pump, name="horovod-output", daemon=True)
     thread.start()
@@ -170,3 +182,10 @@ def _output(stream: TextIO, number: int) -> Iterator[int | None]:
     finally:
         os.close(writing)
         thread.join()
+
+
+def _is_file(stream: TextIO, number: int) -> bool:
+    try:
+        return stream.fileno() == number
+    except (AttributeError, OSError, ValueError):
+        return False

@@ -80,7 +80,10 @@ class Box:
     def put(self, name: str, obj: Any) -> None:
         import cloudpickle
 
-        data = cloudpickle.dumps(obj)
+        self.put_pickled(name, cloudpickle.dumps(obj))
+
+    def put_pickled(self, name: str, data: bytes) -> None:
+        """As put(), of an object that the caller has pickled."""
         chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
         for number, chunk in enumerate(chunks):
             _core.store_set(self._client, f"run/{name}/{number}", chunk)
@@ -94,11 +97,18 @@ class Box:
         count = _core.store_get(self._client, f"run/{name}", seconds)
         if count is None:
             return False, None
-        chunks = [
-            _core.store_get(self._client, f"run/{name}/{number}", CONNECT_SECONDS) or b""
-            for number in range(int(count))
-        ]
+        chunks = [self._chunk(name, number, int(count)) for number in range(int(count))]
         return True, cloudpickle.loads(b"".join(chunks))
+
+    def _chunk(self, name: str, number: int, count: int) -> bytes:
+        chunk = _core.store_get(self._client, f"run/{name}/{number}", CONNECT_SECONDS)
+        if chunk is None:
+            raise HorovodInternalError(
+                f'part {number + 1} of {count} of the object "{name}" did not come from the store '
+                f"of the run within {CONNECT_SECONDS:g} s; the object is incomplete and was not "
+                "loaded. Check the connection to the host that called run()"
+            )
+        return chunk
 
     def append(self, name: str, obj: Any) -> None:
         """Add a small object to those that many boxes write and one takes.
@@ -156,6 +166,9 @@ class Office:
 
     def send(self, name: str, obj: Any) -> None:
         self._box.put(name, obj)
+
+    def send_pickled(self, name: str, data: bytes) -> None:
+        self._box.put_pickled(name, data)
 
     def receive(self, name: str, seconds: float) -> tuple[bool, Any]:
         return self._box.get(name, seconds)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from horovod.spark.horovod_runner import HorovodRunner
 from horovod.spark.runner import run
 
-__all__ = ["run", "run_elastic"]
+__all__ = ["HorovodRunner", "run", "run_elastic"]
 
 
 def run_elastic(*_: Any, **__: Any) -> list[Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
+import re
 import socket
 import threading
 import time
@@ -13,6 +15,9 @@ from typing import Any, Callable, Protocol
 # Of a new application on a busy machine none had come after 10 s; others then follow closely.
 FIRST_SLOT_SECONDS = 60.0
 SLOT_SECONDS = 10.0
+# Executors of an application register one after the other in the first minute of its life.
+YOUNG_SECONDS = 60.0
+SETTLE_SECONDS = 2.0  # without a new slot, where no setting says how many to expect
 LOOK_SECONDS = 0.2
 TELL_SECONDS = 10.0
 CANCEL_SECONDS = 60.0  # for tasks to end that were told to
@@ -32,8 +37,11 @@ _runs = itertools.count()
 class Cluster(Protocol):
     """One Spark, for one run."""
 
-    def default_size(self) -> int:
-        """How many tasks a job has if nobody says how many."""
+    def default_size(self, deadline: float = math.inf) -> int:
+        """The number of tasks of a run without num_proc: as many as can run at the same time."""
+
+    def is_in_driver(self) -> bool:
+        """Whether tasks run in the driver, whose standard error is then also the executors' log."""
 
     def slots(self) -> int | None:
         """How many it can run now; None where it does not say."""
@@ -84,8 +92,40 @@ class Driver:
         self._conf = context.getConf()
         self._group = f"horovod.spark.run.{next(_runs)}"
 
-    def default_size(self) -> int:
-        return self._context.defaultParallelism
+    def default_size(self, deadline: float = math.inf) -> int:
+        slots = self._settled_slots(deadline)
+        parallelism = self._context.defaultParallelism  # cores, unless a setting gives a number
+        if slots:
+            return min(slots, parallelism)
+        # Spark does not tell, or there is no executor yet. What check_slots() is to wait for:
+        guess = promised_slots(self._conf) or parallelism // _cpus_per_task(self._conf)
+        limit = _slots_on_demand(self._conf) if _allocates_dynamically(self._conf) else None
+        return max(1, guess if limit is None else min(guess, limit))
+
+    def _settled_slots(self, deadline: float) -> int | None:
+        """As slots(), once the executors of a young application have had the time to register."""
+        slots = self.slots()
+        if self.is_in_driver() or _allocates_dynamically(self._conf) or self._age() > YOUNG_SECONDS:
+            return slots
+        promised = promised_slots(self._conf)
+        most, latest = -1, deadline
+        while slots is not None and not 0 < promised <= slots:
+            now = time.monotonic()
+            if slots > most:
+                patience = SLOT_SECONDS if promised else SETTLE_SECONDS
+                most, latest = slots, now + (patience if slots else FIRST_SLOT_SECONDS)
+            if now > min(latest, deadline):
+                break
+            time.sleep(LOOK_SECONDS)
+            slots = self.slots()
+        return slots
+
+    def _age(self) -> float:
+        """Seconds since the application has started."""
+        return time.time() - self._context.startTime / 1000
+
+    def is_in_driver(self) -> bool:
+        return re.fullmatch(r"local(\[.*\])?", self._conf.get("spark.master", "")) is not None
 
     def check_slots(self, wanted: int, deadline: float) -> None:
         if _allocates_dynamically(self._conf):
@@ -144,8 +184,11 @@ class Connect:
         self._session = session
         self._tag = f"horovod.spark.run.{next(_runs)}"
 
-    def default_size(self) -> int:
+    def default_size(self, deadline: float = math.inf) -> int:
         raise ValueError("with Spark Connect num_proc has to be given: it does not tell its slots")
+
+    def is_in_driver(self) -> bool:
+        return False
 
     def slots(self) -> int | None:
         return None
@@ -187,13 +230,38 @@ def _allocates_dynamically(conf: Any) -> bool:
     return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
 
 
+def _cpus_per_task(conf: Any) -> int:
+    return int(conf.get("spark.task.cpus", "1"))
+
+
 def promised_slots(conf: Any) -> int:
     """How many slots the settings ask the cluster for; 0 where they do not say."""
-    cpus = int(conf.get("spark.task.cpus", "1"))
-    cores, executors = conf.get("spark.executor.cores"), conf.get("spark.executor.instances")
-    if executors is not None and cores is not None:
-        return int(executors) * (int(cores) // cpus)
-    return int(conf.get("spark.cores.max", "0")) // cpus
+    executors, slots = conf.get("spark.executor.instances"), _slots_per_executor(conf)
+    if executors is not None and slots is not None:
+        return int(executors) * slots
+    return int(conf.get("spark.cores.max", "0")) // _cpus_per_task(conf)
+
+
+def _slots_per_executor(conf: Any) -> int | None:
+    """None where an executor has as many cores as its host."""
+    cores = conf.get("spark.executor.cores")
+    if cores is None:
+        return None
+    by_cores = int(cores) // _cpus_per_task(conf)
+    gpus = int(conf.get("spark.executor.resource.gpu.amount", "0"))
+    per_task = float(conf.get("spark.task.resource.gpu.amount", "0"))
+    if per_task == 0:
+        return by_cores
+    # Below 1 several tasks share a GPU, but none has parts of two.
+    by_gpus = gpus * int(1 / per_task) if per_task < 1 else int(gpus / per_task)
+    return min(by_cores, by_gpus)
+
+
+def _slots_on_demand(conf: Any) -> int | None:
+    """The most that executors on demand can give; None where there is no limit."""
+    executors = conf.get("spark.dynamicAllocation.maxExecutors")
+    slots = _slots_per_executor(conf)
+    return None if executors is None or slots is None else int(executors) * slots
 
 
 def check_on_demand(conf: Any, wanted: int) -> None:
@@ -203,12 +271,9 @@ def check_on_demand(conf: Any, wanted: int) -> None:
             "spark.speculation lets Spark start a slow task twice, and a rank can be there only "
             "once; set it to false, or spark.dynamicAllocation.enabled: barrier jobs have none"
         )
-    executors = conf.get("spark.dynamicAllocation.maxExecutors")
-    cores = conf.get("spark.executor.cores")
-    if executors is None or cores is None:  # no limit, or as many cores as a host has
-        return
-    slots = int(executors) * (int(cores) // int(conf.get("spark.task.cpus", "1")))
-    if slots < wanted:
+    slots = _slots_on_demand(conf)
+    if slots is not None and slots < wanted:
+        executors = conf.get("spark.dynamicAllocation.maxExecutors")
         raise RuntimeError(
             f"Spark can have {slots} task slots at most, and {wanted} processes are asked for, "
             "which have to run at the same time; pass a smaller num_proc, or allow Spark more "

@@ -5,7 +5,7 @@ The driver serves an authenticated store, whose secret reaches tasks inside Spar
     task/<index>     a task is there: Arrival
     place/<index>    which rank it is: Place
     failed/<n>       what has gone wrong: Failure
-    output/<n>       what ranks write, if the caller wants it, and their messages: Piece
+    output/<n>       what ranks write, if the driver shows it, and their messages: Piece
     func, result/…   as of horovod.run
 
 With mpirun also, between its remote shell on the driver and the first task of each host:
@@ -44,7 +44,8 @@ class Invitation:
     start_seconds: float
     environment: dict[str, str | None] = dataclasses.field(repr=False)
     executable: str | None
-    wants_output: bool
+    sent: tuple[int, ...]  # streams of the ranks of which the driver gets what is written
+    logged: tuple[int, ...]  # and those of which it is in the logs of the executors
     wants_messages: bool
     uses_mpi: bool
 

@@ -14,10 +14,10 @@ import threading
 from typing import TextIO
 
 from horovod.runner.common.util import safe_shell_exec, tiny_shell_exec
-from horovod.spark import meeting, output
+from horovod.runner.output import Lines, Untagged
+from horovod.spark import meeting
 
 REMEDY = "or leave use_mpi out: ranks need no MPI"
-_TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
 _REMOTE_SHELL = "horovod.spark.remote_shell"
 # Which Python and which folder is the executor's matter: the driver may have others.
 _RANK = f'cd "${meeting.FOLDER}" && exec "${meeting.PYTHON}" -m horovod.spark.task.mpi_rank'
@@ -58,25 +58,6 @@ def command(places: list[meeting.Place], more: list[str]) -> list[str]:
     ]
 
 
-class _Untagged:
-    """What mpirun writes, as it is for other runs.
-
-    It tags each piece that it has got from a rank, be that a line or a part of one.
-    """
-
-    def __init__(self, lines: output.Lines) -> None:
-        self._lines = lines
-
-    def write(self, text: str) -> None:
-        own, *tagged = _TAG.split(text)
-        self._lines.write(own)
-        for rank, piece in zip(tagged[::2], tagged[1::2]):
-            self._lines.add(int(rank), piece)
-
-    def flush(self) -> None:
-        """Lines are shown as they come."""
-
-
 class Mpirun:
     """Runs mpirun while the body does; leaving it ends what is left of it."""
 
@@ -89,8 +70,8 @@ class Mpirun:
     ) -> None:
         self._words = words
         self._invitation = invitation
-        self._stdout = output.Lines(streams[1] or sys.stdout, "stdout", with_time)
-        self._stderr = output.Lines(streams[2] or sys.stderr, "stderr", with_time)
+        self._stdout = Lines(streams[1] or sys.stdout, "stdout", with_time)
+        self._stderr = Lines(streams[2] or sys.stderr, "stderr", with_time)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="horovod-spark-mpirun", daemon=True)
 
@@ -122,8 +103,8 @@ class Mpirun:
         code = safe_shell_exec.execute(
             self._words,
             environment,
-            stdout=_Untagged(self._stdout),
-            stderr=_Untagged(self._stderr),
+            stdout=Untagged(self._stdout),
+            stderr=Untagged(self._stderr),
             events=[self._stop],
         )
         self._stdout.finish()

@@ -7,68 +7,27 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from horovod.runner.common.util import lines
+from horovod.runner.output import Lines
 from horovod.spark import meeting
 
 LOOK_SECONDS = 0.2  # how often to look whether the run is over
 REST_SECONDS = 5.0  # for what is left to show of ranks that have not ended well
-LONGEST = 64 << 10  # characters of a line that does not end; then it is shown as one
+LABELS = {1: "stdout", 2: "stderr", meeting.MESSAGES: ""}
 
 _log = logging.getLogger("horovod.spark")
-
-
-class Lines:
-    """Makes lines of the pieces of text that come from ranks, and writes them to a stream.
-
-    A stream that cannot be written to is told of once: ranks go on, whoever reads or not.
-    """
-
-    def __init__(self, stream: TextIO, name: str, with_time: bool) -> None:
-        self._stream, self._name, self._with_time = stream, name, with_time
-        self._begun: dict[int, str] = {}
-        self._is_broken = False
-
-    def add(self, rank: int, piece: str) -> None:
-        whole, rest = lines.split(self._begun.pop(rank, "") + piece)
-        for line in whole:
-            self.write(self._label(rank) + line)
-        if len(rest) > LONGEST:
-            self.write(f"{self._label(rank)}{rest}\n")
-        elif rest:
-            self._begun[rank] = rest
-
-    def finish(self) -> None:
-        for rank, rest in self._begun.items():
-            self.write(f"{self._label(rank)}{rest}\n")
-        self._begun.clear()
-
-    def write(self, text: str) -> None:
-        """Of nobody in particular."""
-        if self._is_broken:
-            return
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except Exception as error:
-            self._is_broken = True
-            _log.warning("what ranks write is not shown any more: %r", error)
-
-    def _label(self, rank: int) -> str:
-        if not self._name:
-            return ""
-        return f"{time.asctime() if self._with_time else ''}[{rank}]<{self._name}>:"
 
 
 class _Writer:
     """Deals out pieces to the streams that they are for."""
 
-    def __init__(self, streams: dict[int, TextIO | None], with_time: bool) -> None:
-        names = {1: "stdout", 2: "stderr", meeting.MESSAGES: ""}
+    def __init__(
+        self, streams: Mapping[int, TextIO | None], labels: Mapping[int, str], with_time: bool
+    ) -> None:
         self._shown = {
-            number: Lines(stream, names[number], with_time)
+            number: Lines(stream, labels[number], with_time)
             for number, stream in streams.items()
             if stream is not None
         }
@@ -90,15 +49,21 @@ class _Writer:
 
 @contextlib.contextmanager
 def shown(
-    invitation: meeting.Invitation, streams: dict[int, TextIO | None], with_time: bool
+    invitation: meeting.Invitation,
+    streams: Mapping[int, TextIO | None],
+    labels: Mapping[int, str],
+    with_time: bool,
 ) -> Iterator[None]:
-    """Show it while the body runs, and then the rest; after an exception for some seconds only."""
+    """Show it while the body runs, and then the rest; after an exception for some seconds only.
+
+    labels: of the lines of each stream, as LABELS; lines of a stream with "" have none.
+    """
     over = threading.Event()
     latest = float("inf")
 
     def pump() -> None:
         box = invitation.accept()
-        writer = _Writer(streams, with_time)
+        writer = _Writer(streams, labels, with_time)
         number = 0
         while not over.is_set():
             there, piece = box.take(meeting.OUTPUT, number, LOOK_SECONDS)

@@ -14,7 +14,8 @@ from typing import Any, Callable, TextIO
 
 from horovod.common import settings
 from horovod.common.exceptions import HorovodInternalError
-from horovod.runner import mailbox
+from horovod.runner import call, mailbox
+from horovod.runner.output import is_interactive
 from horovod.spark import cluster, meeting, mpirun, output
 from horovod.spark.task import host
 
@@ -44,13 +45,14 @@ def run(
 ) -> list[Any]:
     """Call fn(*args, **kwargs) on `num_proc` ranks, each in a task of Spark; results by rank.
 
-    num_proc: by default spark.default.parallelism, which is most often the number of cores.
+    num_proc: by default as many as Spark has task slots, which depend on spark.task.cpus and on
+        GPUs per task; at most spark.default.parallelism, if that is set.
     start_timeout: seconds until all tasks have to be there; HOROVOD_SPARK_START_TIMEOUT, or 600.
     use_mpi: have mpirun start the ranks, with `extra_mpi_args`; it shows what they write. Without
         it, or with use_gloo, tasks do that.
     env: variables of the ranks besides those of the executors; None unsets one.
     stdout, stderr: where to write what ranks say, each line with its rank; by default it is in the
-        logs of the executors.
+        logs of the executors. A shell or notebook shows standard output as well, without ranks.
     verbose: 0 does not say how many processes run.
     nics: the network interfaces that ranks may use.
     prefix_output_with_timestamp: begins each line with the time.
@@ -61,6 +63,7 @@ def run(
         raise ValueError("use_gloo and use_mpi exclude each other; pass one of them")
     if extra_mpi_args and not use_mpi:
         raise ValueError("extra_mpi_args are for mpirun; pass use_mpi=True, or leave them out")
+    as_is = stdout is None and is_interactive()
     return run_ranks(
         fn,
         args,
@@ -68,7 +71,8 @@ def run(
         num_proc,
         start_timeout,
         env={**(env or {}), **({"HOROVOD_NETWORK_INTERFACES": ",".join(nics)} if nics else {})},
-        streams={1: stdout, 2: stderr, meeting.MESSAGES: None},
+        streams={1: sys.stdout if as_is else stdout, 2: stderr, meeting.MESSAGES: None},
+        as_is=as_is,
         verbose=verbose,
         with_time=prefix_output_with_timestamp,
         executable=executable,
@@ -90,6 +94,7 @@ def run_ranks(
     *,
     env: dict[str, str | None],
     streams: dict[int, TextIO | None],
+    as_is: bool = False,
     verbose: int = 1,
     with_time: bool = False,
     executable: str | None = None,
@@ -97,25 +102,32 @@ def run_ranks(
 ) -> list[Any]:
     """As run(). `streams` are the caller's for what ranks write, and for their messages.
 
+    as_is: lines of standard output have no labels, and are in the logs of the executors, too.
     mpi_args: more of them for mpirun, which then starts the ranks.
     """
+    packed = call.pack(fn, args, kwargs)
     if mpi_args is not None:
         mpirun.check()
     spark = cluster.active()
-    if num_proc is None:
-        num_proc = spark.default_size()
-    if num_proc <= 0:
-        raise ValueError(f"num_proc has to be above 0, not {num_proc}")
     if start_seconds is None:
         start_seconds = settings.number("HOROVOD_SPARK_START_TIMEOUT")
+    deadline = time.monotonic() + start_seconds
+    if num_proc is None:
+        num_proc = spark.default_size(deadline)
+    if num_proc <= 0:
+        raise ValueError(f"num_proc has to be above 0, not {num_proc}")
     if verbose >= 1:
         print(f"Running {num_proc} processes...", file=sys.stderr, flush=True)
-    deadline = time.monotonic() + start_seconds
     spark.check_slots(num_proc, deadline)
 
+    sent = tuple(number for number in (1, 2) if streams[number] is not None)
+    logged = tuple({1, 2}.difference(sent))
+    # The log of a Spark inside this process is where the shell shows standard output.
+    if as_is and not spark.is_in_driver():
+        logged = (1, 2)
     tls = mailbox.uses_tls({**os.environ, **env})
     with mailbox.Office(is_local=False, tls=tls) as office:
-        office.send("func", (fn, tuple(args), kwargs))
+        office.send_pickled("func", packed)
         invitation = meeting.Invitation(
             addresses=f"{spark.address()}:{office.port}",
             secret=office.secret,
@@ -123,7 +135,8 @@ def run_ranks(
             start_seconds=start_seconds,
             environment=env,
             executable=executable,
-            wants_output=mpi_args is None and not (streams[1] is None and streams[2] is None),
+            sent=sent,
+            logged=logged,
             wants_messages=mpi_args is None and streams[meeting.MESSAGES] is not None,
             uses_mpi=mpi_args is not None,
         )
@@ -133,7 +146,8 @@ def run_ranks(
             ranks = _Ranks(office, job, num_proc)
             places = ranks.give_places(deadline)
             if mpi_args is None:
-                with output.shown(here, streams, with_time):
+                labels = {**output.LABELS, 1: ""} if as_is else output.LABELS
+                with output.shown(here, streams, labels, with_time):
                     return ranks.results()
             else:
                 office.send(meeting.PLACES, places)

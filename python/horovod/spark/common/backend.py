@@ -47,9 +47,10 @@ class SparkBackend(Backend):
         env: Mapping[str, str | None] | None = None,
         **run_kwargs: Any,
     ) -> None:
+        # Subclasses of users read these three names.
         self._num_proc = num_proc
         self._env = env
-        self._run_kwargs = run_kwargs
+        self._kwargs = run_kwargs
 
     def run(
         self,
@@ -63,7 +64,7 @@ class SparkBackend(Backend):
             name: value for name, value in {**own, **(env or {})}.items() if is_exportable(name)
         }
         return runner.run(
-            fn, args, kwargs, num_proc=self._num_proc, env=environment, **self._run_kwargs
+            fn, args, kwargs, num_proc=self._num_proc, env=environment, **self._kwargs
         )
 
     def num_processes(self) -> int:

@@ -17,12 +17,13 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Callable
 
 from horovod.runner import mailbox
 from horovod.runner.common.util import guardian
 from horovod.runner.common.util.host_hash import host_hash
 from horovod.spark import meeting
+from horovod.spark.task import executor_log
 
 # What one value of the store carries: pieces that are small enough to appear soon.
 PIECE = 64 << 10
@@ -93,7 +94,6 @@ def _paths_of_the_job() -> list[str]:
 
 def _run_rank(invitation: meeting.Invitation, box: mailbox.Box, place: meeting.Place) -> str:
     """How the process of a rank ended, if not well."""
-    piped = subprocess.PIPE if invitation.wants_output else None
     process = subprocess.Popen(
         [
             *guardian.command(guardian.OVER, 0),
@@ -102,17 +102,20 @@ def _run_rank(invitation: meeting.Invitation, box: mailbox.Box, place: meeting.P
         ],
         env={**_environment(invitation), **place.settings()},
         stdin=subprocess.PIPE,  # which closes with this process, whatever ends it
-        stdout=piped,
-        stderr=piped,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         start_new_session=True,
     )
     pumps = []
-    if invitation.wants_output:
-        for number, stream in ((1, process.stdout), (2, process.stderr)):
-            own = invitation.accept()
-            pump = threading.Thread(target=_pump, args=(stream, own, place.rank, number))
-            pump.start()
-            pumps.append(pump)
+    for number, stream in ((1, process.stdout), (2, process.stderr)):
+        outlets: list[Callable[[bytes], None]] = []
+        if number in invitation.logged:
+            outlets.append(executor_log.Log().add)
+        if number in invitation.sent:
+            outlets.append(_sender(invitation.accept(), place.rank, number))
+        pump = threading.Thread(target=_pump, args=(stream, place.rank, outlets))
+        pump.start()
+        pumps.append(pump)
     code = process.wait()
     for pump in pumps:
         pump.join()
@@ -127,15 +130,27 @@ def _ending_of(code: int) -> str:
     return f"with exit code {code}"
 
 
-def _pump(stream: BinaryIO, box: mailbox.Box, rank: int, number: int) -> None:
-    """Hand on what a rank writes; to the end, because a rank waits when nobody reads."""
-    try:
-        while data := stream.read1(PIECE):  # type: ignore[attr-defined]
+def _sender(box: mailbox.Box, rank: int, number: int) -> Callable[[bytes], None]:
+    """To the driver."""
+
+    def send(data: bytes) -> None:
+        if data:
             box.append(meeting.OUTPUT, meeting.Piece(rank, number, data))
-    except Exception as error:
-        print(f"what rank {rank} writes is lost from here on: {error}", file=sys.stderr)
-        while stream.read1(PIECE):  # type: ignore[attr-defined]
-            pass
+
+    return send
+
+
+def _pump(stream: BinaryIO, rank: int, outlets: list[Callable[[bytes], None]]) -> None:
+    """Hand on what a rank writes, and b"" at the end. A rank would wait if nobody read it."""
+    data = None
+    while data != b"":
+        data = stream.read1(PIECE)  # type: ignore[attr-defined]
+        for outlet in list(outlets):
+            try:
+                outlet(data)
+            except Exception as error:
+                outlets.remove(outlet)
+                print(f"what rank {rank} writes is lost from here on: {error}", file=sys.stderr)
 
 
 def _obey_mpirun(invitation: meeting.Invitation, box: mailbox.Box, host: str) -> None:

@@ -1,0 +1,68 @@
+"""HorovodRunner: a function that trains, on executors of Spark or in processes of the driver."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Any, Callable
+
+from horovod.runner import run as run_here
+from horovod.spark import meeting, runner
+
+__all__ = ["HorovodRunner"]
+
+VERBOSITIES = ("all", "log_callback_only")
+
+
+class HorovodRunner:
+    """Runs a function that trains on `np` ranks.
+
+    np: above 0, so many tasks of Spark, which start together. Below 0, -np processes on the
+        driver. 0: as many tasks as Spark can run side by side, which is deprecated.
+    driver_log_verbosity: "all" shows on the driver what ranks write; "log_callback_only" what they
+        send by sparkdl.horovod.log_to_driver and LogCallback.
+    """
+
+    def __init__(self, np: int, driver_log_verbosity: str = "log_callback_only") -> None:
+        if driver_log_verbosity not in VERBOSITIES:
+            raise ValueError(
+                f"driver_log_verbosity has to be one of {', '.join(VERBOSITIES)}, "
+                f"not {driver_log_verbosity!r}"
+            )
+        if isinstance(np, bool) or not isinstance(np, int):
+            raise ValueError(f"np has to be a whole number, not {np!r}")
+        self.num_processor = np
+        self.driver_log_verbosity = driver_log_verbosity
+
+    def run(self, main: Callable[..., Any], **kwargs: Any) -> Any:
+        """Call main(**kwargs) on every rank and return what it returns on rank 0.
+
+        Both travel by cloudpickle: what `main` needs it had better import itself.
+        """
+        if self.num_processor < 0:
+            return run_here(main, kwargs=kwargs, num_proc=-self.num_processor)[0]
+        if self.num_processor == 0:
+            warnings.warn(
+                "HorovodRunner(np=0) is deprecated; pass the number of processes",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+        everything = self.driver_log_verbosity == "all"
+        return runner.run_ranks(
+            main,
+            (),
+            kwargs,
+            self.num_processor or None,
+            env=_settings_of_the_driver(),
+            streams={
+                1: sys.stdout if everything else None,
+                2: sys.stderr if everything else None,
+                meeting.MESSAGES: sys.stdout,
+            },
+        )[0]
+
+
+def _settings_of_the_driver() -> dict[str, str | None]:
+    """Such as HOROVOD_TIMELINE, which users set before they run."""
+    return {name: value for name, value in os.environ.items() if name.startswith("HOROVOD_")}
