@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import sysconfig
@@ -14,6 +15,9 @@ from horovod import _core
 from horovod.common.basics import Average, Sum
 
 T = TypeVar("T")
+
+# Changed copies of front ends decorate functions with it, which are then called once per arguments.
+_cache = functools.lru_cache(maxsize=None)
 
 # The front ends, by the names of their modules.
 EXTENSIONS = ["tensorflow", "torch", "mxnet"]
