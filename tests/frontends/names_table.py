@@ -7,6 +7,7 @@ A table lists what programs written for Horovod 0.28 import and call:
     needs torch                     skip the table where this module is not installed
     <basics>                        a group of lines, which sections take in by the same word
     [horovod.torch] here            the lines below are about this module
+    [horovod.spark.common.backend: SparkBackend(2)] here        the same for an object
     poll(handle)                    an attribute with its signature
     Average = 0                     one with its value
     mpi_ops compression             some of which only the names count
@@ -30,8 +31,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import importlib
-import importlib.util
 import inspect
 import json
 import pathlib
@@ -46,6 +47,7 @@ SHORT = {
     "{set}": "process_set=global_process_set",
 }
 STATES = ("here", "coming", "gone")
+FRAMEWORKS = ("torch", "tensorflow", "keras")
 
 
 @dataclasses.dataclass
@@ -58,10 +60,12 @@ class Entry:
     name: str = ""
     signature: ast.arguments | None = None
     value: str = ""
+    maker: str = ""
 
     @property
     def path(self) -> str:
-        return f"{self.module}.{self.name}" if self.name else self.module
+        of = self.maker or self.module
+        return f"{of}.{self.name}" if self.name else of
 
 
 @dataclasses.dataclass
@@ -119,11 +123,11 @@ def read(text: str, groups: dict[str, list[str]]) -> Table:
     table = Table()
     section = None
     for line in lines_of(text):
-        header = re.fullmatch(r"\[([\w.]+)\] (\w+)(?: -> (.*))?", line)
+        header = re.fullmatch(r"\[([\w.]+)(?:: (.*))?\] (\w+)(?: -> (.*))?", line)
         if line.startswith("needs "):
             table.needs += line.split()[1:]
         elif header:
-            section = Entry(header[1], header[2], header[3] or "")
+            section = Entry(header[1], header[3], header[4] or "", maker=header[2] or "")
             table.entries.append(section)
         elif re.fullmatch(r"<\w+>:", line):
             section = None
@@ -158,10 +162,11 @@ def parameters_of(owner: Any, name: str, value: Any) -> list[inspect.Parameter]:
 
 
 def scope_of(module: Any) -> dict[str, Any]:
-    """What names in defaults mean."""
+    """What names mean in defaults and expressions."""
     from horovod.common import basics, process_sets
 
-    return {**vars(basics), **vars(process_sets), **vars(module)}
+    frameworks = {name: sys.modules[name] for name in FRAMEWORKS if name in sys.modules}
+    return {**vars(basics), **vars(process_sets), **vars(module), **frameworks}
 
 
 def differing_default(argument: ast.arg, default: ast.expr | None, found: Any, scope: Any) -> str:
@@ -228,12 +233,17 @@ def differing_call(entry: Entry, owner: Any, value: Any, module: Any) -> str:
     return differing_signature(entry.signature, found, scope_of(module))
 
 
+@functools.cache
+def made_by(module: Any, maker: str) -> Any:
+    return eval(maker, scope_of(module)) if maker else module
+
+
 def differing_here(entry: Entry) -> str:
     try:
         module = importlib.import_module(entry.module)
+        owner, value = None, made_by(module, entry.maker)
     except Exception as error:
-        return f"cannot be imported: {error!r}"
-    owner, value = None, module
+        return f"cannot be {'made' if entry.maker else 'imported'}: {error!r}"
     for name in entry.name.split(".") if entry.name else []:
         if not hasattr(value, name):
             return "is missing"
@@ -245,7 +255,7 @@ def differing_here(entry: Entry) -> str:
 
 def differing_absent(entry: Entry) -> str:
     try:
-        value = importlib.import_module(entry.module)
+        value = made_by(importlib.import_module(entry.module), entry.maker)
         for name in entry.name.split(".") if entry.name else []:
             value = getattr(value, name)
     except (ImportError, AttributeError):
@@ -269,6 +279,9 @@ def differences(table: Table) -> list[str]:
 
 
 def main(names: list[str]) -> None:
+    from horovod.common import basics
+
+    basics.init()  # a job of one: some objects cannot be made without
     tables = read_all()
     print(json.dumps({name: differences(tables[name]) for name in names}))
 

@@ -122,6 +122,13 @@ def test_a_difference_is_found(module, line, problem):
     assert [text.partition(" ")[2] for text in found] == ([problem] if problem else [])
 
 
+def test_a_difference_of_an_object_is_found(module):
+    text = "[made_up: Kind(1)] here\nmethod(a)\nmethod(b)\n[made_up: Kind()] here\n"
+    swapped, unmade = names_table.differences(names_table.read(text, {}))
+    assert swapped == "Kind(1).method argument 0 is a, not b"
+    assert unmade.startswith("Kind() cannot be made: TypeError")
+
+
 def test_a_module_is_missing_or_there_as_the_table_says(module):
     text = "[made_up] gone -> row\n[no_such_module] here\n[no_such_module] gone -> row\nname\n"
     found = names_table.differences(names_table.read(text, {}))

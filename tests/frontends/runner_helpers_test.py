@@ -112,6 +112,16 @@ def test_small_helpers():
     assert [cached(1), cached(1), cached(2)] == [1, 1, 2]
 
 
+def test_a_front_end_is_available_with_its_framework(monkeypatch, tmp_path, capsys):
+    for framework in ("torch", "mxnet"):
+        (tmp_path / f"{framework}.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert util.extension_available("torch", verbose=True)
+    assert not util.extension_available("mxnet", verbose=True)
+    assert "there is no horovod.mxnet\n" in capsys.readouterr().out
+    assert not util.extension_available("no_such_framework")
+
+
 @pytest.mark.parametrize(
     ("module", "remedy"),
     [("gloo_run", "horovod.run"), ("http.http_server", "serve the rendezvous")],
