@@ -55,22 +55,32 @@ FLAGS = [
 ]
 
 
-def test_a_job_starts_with_the_flags_and_variables_of_scripts():
-    try:
-        launch.horovodrun_path()
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+def run_python(*arguments: str, **variables: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "horovod.runner.launch", *FLAGS, sys.executable, "-c", RANK],
-        env=os.environ | VARIABLES,
+        [sys.executable, *arguments],
+        env=os.environ | variables,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    lines = sorted(line for line in done.stdout.splitlines() if "rank" in line)
+    return done.stdout
+
+
+def test_a_job_starts_with_the_flags_of_scripts():
+    try:
+        launch.horovodrun_path()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    output = run_python("-m", "horovod.runner.launch", *FLAGS, sys.executable, "-c", RANK)
+    lines = sorted(line for line in output.splitlines() if "rank" in line)
     assert lines == ["[0]<stdout>:rank 0 of 2", "[1]<stdout>:rank 1 of 2"]
+
+
+def test_a_job_starts_with_the_variables_of_scripts():
+    code = "from horovod.common import basics; basics.init(); print(basics.size())"
+    assert run_python("-c", code, **VARIABLES) == "1\n"
 
 
 def test_old_places_of_run_cannot_be_imported():
