@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import pathlib
@@ -12,7 +13,8 @@ import threading
 import time
 
 import pytest
-from horovod.runner import mpi_run
+from horovod.common import util
+from horovod.runner import js_run, launch, mpi_run
 from horovod.runner.common.util import (
     codec,
     env,
@@ -35,7 +37,7 @@ def places(slots):
 
 def test_ranks_fill_hosts_in_their_order():
     listed = hosts.parse_hosts("a:2,[::1]:1,b:3")
-    slots = hosts.get_host_assignments(listed, 5)
+    slots = hosts.get_host_assignments(listed, 5, 5)
     assert places(slots) == [
         ("a", 0, 0, 2, 0),
         ("a", 1, 1, 2, 0),
@@ -47,6 +49,8 @@ def test_ranks_fill_hosts_in_their_order():
     assert {slot.size for slot in slots} == {5}
     assert len(hosts.get_host_assignments(listed, 2, 4)) == 4
     assert len(hosts.get_host_assignments(listed, 2, 40)) == 6
+    # A launcher that wants every slot asks for one rank at least.
+    assert len(hosts.get_host_assignments(listed, 1)) == 6
     with pytest.raises(ValueError, match="Requested more processes"):
         hosts.get_host_assignments(listed, 7)
 
@@ -103,6 +107,28 @@ def test_small_helpers():
     given = settings.Settings(hosts="a:1", num_proc=1, nics={"lo"})
     assert (given.hosts, given.num_proc, given.nics, given.elastic) == ("a:1", 1, {"lo"}, False)
     assert tiny_shell_exec.execute("echo out; echo err >&2; exit 3") == ("out\nerr\n", 3)
+    calls = []
+    cached = util._cache(lambda *args: calls.append(args) or len(calls))
+    assert [cached(1), cached(1), cached(2)] == [1, 1, 2]
+
+
+def test_a_front_end_is_available_with_its_framework(monkeypatch, tmp_path, capsys):
+    for framework in ("torch", "mxnet"):
+        (tmp_path / f"{framework}.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert util.extension_available("torch", verbose=True)
+    assert not util.extension_available("mxnet", verbose=True)
+    assert "there is no horovod.mxnet\n" in capsys.readouterr().out
+    assert not util.extension_available("no_such_framework")
+
+
+@pytest.mark.parametrize(
+    ("module", "remedy"),
+    [("gloo_run", "horovod.run"), ("http.http_server", "serve the rendezvous")],
+)
+def test_a_module_that_is_not_there_names_the_remedy(module, remedy):
+    with pytest.raises(ImportError, match=f"horovod.runner.{module} is not there .*{remedy}"):
+        importlib.import_module(f"horovod.runner.{module}")
 
 
 def test_a_network_namespace_is_a_host_of_its_own():
@@ -133,6 +159,23 @@ def test_kinds_of_mpi_are_told_apart(tmp_path):
         assert [kind for kind in kinds.values() if kind(where)] == [wanted]
     program.write_text("#!/bin/sh\nexit 1\n")
     assert not mpi_run.mpi_available(where)
+
+
+def test_horovodrun_starts_ranks_itself_unless_a_flag_or_lsf_says_otherwise(tmp_path, monkeypatch):
+    for name in ("LSB_JOBID", "CSM_ALLOCATION_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert launch.is_gloo_used() and launch.is_gloo_used(use_gloo=True)
+    assert not launch.is_gloo_used(use_mpi=True) and not launch.is_gloo_used(use_jsrun=True)
+    monkeypatch.setenv("LSB_JOBID", "1")
+    monkeypatch.setenv("CSM_ALLOCATION_ID", "2")
+    assert launch.is_gloo_used() and not js_run.is_jsrun_installed()
+    (tmp_path / "jsrun").write_text("#!/bin/sh\n")
+    (tmp_path / "jsrun").chmod(0o755)
+    assert js_run.is_jsrun_installed() and not launch.is_gloo_used()
+    assert launch.is_gloo_used(use_gloo=True)
+    monkeypatch.delenv("CSM_ALLOCATION_ID")
+    assert launch.is_gloo_used()
 
 
 # Threads ----------------------------------------------------------------------------------------

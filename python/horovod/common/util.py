@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import sysconfig
@@ -14,6 +15,9 @@ from horovod import _core
 from horovod.common.basics import Average, Sum
 
 T = TypeVar("T")
+
+# Changed copies of front ends decorate functions with it, which are then called once per arguments.
+_cache = functools.lru_cache(maxsize=None)
 
 # The front ends, by the names of their modules.
 EXTENSIONS = ["tensorflow", "torch", "mxnet"]
@@ -121,14 +125,15 @@ def check_extension(ext_name: str, env_var: str, pkg_path: str, *args: str) -> N
 
 
 def extension_available(name: str, verbose: bool = False) -> bool:
-    """Whether a front end can be used: its framework is installed."""
-    found = importlib.util.find_spec(name) is not None
-    if verbose:
-        print(
-            f"horovod.{name} can{'' if found else 'not'} be used: {name} is "
-            f"{'' if found else 'not '}installed"
-        )
-    return found
+    """Whether a front end can be used: it is there, and its framework is installed."""
+    missing = [
+        module for module in (f"horovod.{name}", name) if importlib.util.find_spec(module) is None
+    ]
+    if verbose and missing:
+        print(f"horovod.{name} cannot be used: there is no {' and no '.join(missing)}")
+    elif verbose:
+        print(f"horovod.{name} can be used: {name} is installed")
+    return not missing
 
 
 def gpu_available(name: str) -> bool:

@@ -10,7 +10,9 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 
-__all__ = ["check_build", "horovodrun_path", "run_commandline"]
+from horovod.runner import js_run
+
+__all__ = ["check_build", "horovodrun_path", "is_gloo_used", "run_commandline"]
 
 
 def horovodrun_path() -> str:
@@ -45,6 +47,21 @@ def check_build(verbose: bool = False) -> None:
     """Print which frameworks, controllers and operations there are."""
     flags = ["--check-build", *(["--verbose"] if verbose else [])]
     subprocess.run([horovodrun_path(), *flags], check=True)
+
+
+def is_gloo_used(
+    use_gloo: bool | None = None, use_mpi: bool | None = None, use_jsrun: bool | None = None
+) -> bool:
+    """Whether horovodrun starts the ranks itself when it is given these flags, or none of them.
+
+    Without flags it leaves that to jsrun where LSF has allocated hosts by CSM.
+    """
+    if use_gloo:
+        return True
+    if use_mpi or use_jsrun:
+        return False
+    is_allocated = bool(os.environ.get("LSB_JOBID") and os.environ.get("CSM_ALLOCATION_ID"))
+    return not (is_allocated and js_run.is_jsrun_installed())
 
 
 if __name__ == "__main__":

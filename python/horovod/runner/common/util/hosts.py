@@ -79,7 +79,8 @@ def get_host_assignments(
 ) -> list[SlotInfo]:
     """Ranks fill the hosts in their order, one slot after the other.
 
-    There are min_num_proc of them; up to max_num_proc, if that is given, as far as there are slots.
+    There are as many ranks as slots, but no more than max_num_proc. Fewer than min_num_proc are an
+    error. For exactly n ranks, as `horovodrun -np n` starts them, both are n.
     """
     hosts = list(hosts)
     total = sum(host.slots for host in hosts)
@@ -88,7 +89,7 @@ def get_host_assignments(
             f"Requested more processes ({min_num_proc}) than there are slots ({total}): add hosts "
             "or slots"
         )
-    size = min(total, max(min_num_proc, max_num_proc or 0))
+    size = total if max_num_proc is None else min(total, max(min_num_proc, max_num_proc))
     places: list[tuple[str, int, int]] = []  # host, local rank, local size
     for host in hosts:
         local_size = min(host.slots, size - len(places))

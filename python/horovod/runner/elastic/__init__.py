@@ -1,0 +1,1 @@
+"""Elastic jobs, for launchers that are written in Python: not there yet."""

@@ -1,0 +1,1 @@
+"""The rendezvous of ranks that another launcher starts: not there yet."""

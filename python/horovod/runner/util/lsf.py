@@ -1,0 +1,8 @@
+"""Gone; docs/migrating.md says what to use instead."""
+
+from horovod.runner.absent import gone
+
+raise gone(
+    __name__,
+    "horovodrun finds the hosts of LSF by itself",
+)

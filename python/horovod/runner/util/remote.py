@@ -1,0 +1,8 @@
+"""Gone; docs/migrating.md says what to use instead."""
+
+from horovod.runner.absent import gone
+
+raise gone(
+    __name__,
+    "horovodrun reaches hosts by ssh; --ssh-port, --ssh-identity-file and --ssh-args say how",
+)
