@@ -102,6 +102,37 @@ def check_gradients_of_local_variables_are_only_scaled(frontend):
     assert values([first, second, last.values]) == [[mine], [2 * mean], [3 * mine]]
 
 
+def check_ranks_may_have_different_numbers_of_local_variables(frontend):
+    # Names are places among the gradients that are reduced. One that is None has a place.
+    mean = (hvd.size() + 1) / 2
+    locals_, (x, y, z) = [tf.Variable(tf.zeros(1)) for _ in range(hvd.rank())], variables()
+    weights = [*locals_, x, tf.Variable(tf.zeros(1)), y, z]
+    first, second, third = gradients()
+    of_weights = [*(tf.ones(1) for _ in locals_), first, None, second, third]
+    for how in (
+        {"use_generic_names": True},
+        {"name": "some"},
+        {"name": "two", "groups": 2},
+        {"name": "lists", "groups": [[z, x]]},
+    ):
+        for way in (lambda function: function, tf.function(autograph=False)):
+
+            @way
+            def reduced(how=how):
+                got = reduce_gradients(
+                    of_weights,
+                    variables=weights,
+                    local_variables=locals_,
+                    scale_local_gradients=False,
+                    **how,
+                )
+                assert got[len(locals_) + 1] is None
+                return [gradient for gradient in got if gradient is not None]
+
+            wanted = [1.0] * len(locals_) + [mean, 2 * mean, 3 * mean]
+            assert values(reduced()) == [[value] for value in wanted], how
+
+
 def check_gradients_of_a_process_set_are_its_own(frontend):
     evens, odds = frontend.sets
     mine = evens if evens.included() else odds

@@ -123,24 +123,196 @@ def check_a_session_of_tensorflow_1_trains(frontend):
 
 
 def check_passes_add_up_before_ranks_meet(frontend):
+    own = next(each for each in frontend.sets if each.included())  # of one rank, in jobs of two
+    for process_set, average in ((hvd.global_process_set, True), (own, False)):
+        with tf.Graph().as_default(), v1.Session() as session:
+            w = v1.get_variable("w", initializer=[10.0])
+            step = v1.train.get_or_create_global_step()
+            optimizer = hvd.DistributedOptimizer(
+                v1.train.GradientDescentOptimizer(1.0),
+                backward_passes_per_step=2,
+                average_aggregated_gradients=average,
+                process_set=process_set,
+            )
+            x = v1.placeholder(tf.float32, [1])
+            train = optimizer.minimize(w * x, global_step=step)
+            session.run(v1.global_variables_initializer())
+            seen = []
+            for i in range(4):
+                session.run(train, {x: [hvd.rank() + i]})
+                seen.append(session.run([w, step]))
+            sums = 2 * np.mean(process_set.ranks) + np.array([1.0, 5.0])
+            first, second = np.cumsum(sums / 2 if average else sums)
+            equal([w[0] for w, _ in seen], [10, 10 - first, 10 - first, 10 - second])
+            assert [step for _, step in seen] == [1, 2, 3, 4]
+
+
+def some_local(rank, scale=1.0):
+    """A loss of as many local variables as the rank says, and two shared; and these variables."""
+    local = [v1.get_variable(f"local{i}", initializer=[1.0]) for i in range(rank)]
+    shared = [v1.get_variable(f"shared{i}", initializer=[1.0]) for i in range(2)]
+    loss = tf.add_n([tf.reduce_sum(v * scale) for v in 2 * (local + shared)])
+    return loss, local, shared
+
+
+def check_sessions_may_have_different_numbers_of_local_variables(frontend):
+    rank, size = hvd.rank(), hvd.size()
+    for passes in (1, 2):
+        with tf.Graph().as_default(), v1.Session() as session:
+            loss, local, shared = some_local(rank, rank + 1.0)
+            optimizer = hvd.DistributedOptimizer(
+                v1.train.GradientDescentOptimizer(1.0), backward_passes_per_step=passes
+            )
+            for variable in local:
+                optimizer.register_local_var(variable)
+            train = optimizer.minimize(loss)
+            session.run(v1.global_variables_initializer())
+            for _ in range(passes):
+                session.run(train)
+            step = passes * (size + 1)  # a variable is in the loss twice
+            equal(session.run(shared), [[1.0 - step]] * 2)
+            if local:
+                equal(session.run(local), [[1.0 - 2 * passes * (rank + 1) / size]] * rank)
+    if size & (size - 1):
+        return
     with tf.Graph().as_default(), v1.Session() as session:
-        w = v1.get_variable("w", initializer=[10.0])
+        loss, local, shared = some_local(rank)
+        optimizer = hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), op=hvd.Adasum)
+        for variable in local:
+            optimizer.register_local_var(variable)
+        train = optimizer.minimize(loss)
+        session.run(v1.global_variables_initializer())
+        session.run(train)
+        equal(session.run(shared), [[-1.0]] * 2)  # ranks agree on this step
+        if local:
+            equal(session.run(local), [[-1.0]] * rank)
+
+
+def check_helpers_of_other_libraries_sum_up_passes(frontend):
+    from horovod.tensorflow.gradient_aggregation import LocalGradientAggregationHelper as Helper
+    from horovod.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
+
+    rank, size = hvd.rank(), hvd.size()
+    reduce = hvd._make_allreduce_grads_fn(
+        "helper", "", "", hvd.Compression.none, True, hvd.Average, 1.0, None
+    )
+    mean = (size + 1) / 2
+
+    class Optimizer:  # as much of Keras as a helper knows
+        def __init__(self):
+            self.iterations = tf.Variable(0)
+
+    def steps(helper, run):
+        optimizer, w, local = Optimizer(), tf.Variable([0.0, 0.0]), tf.Variable([0.0])
+        helper.register_local_var(local)
+
+        @run
+        def step():
+            slices = tf.IndexedSlices(tf.constant([rank + 1.0]), tf.constant([0]), [2])
+            gradients = helper.compute_gradients((slices, None, tf.ones(1)), (w, w, local))
+            assert gradients[1] is None
+
+            def apply():
+                w.assign_sub(gradients[0])
+                local.assign_sub(gradients[2])
+                optimizer.iterations.assign_add(1)
+
+            pairs = zip(gradients, (w, w, local))
+            helper.apply_gradients(apply, optimizer, pairs)
+
+        for number in range(1, 5):
+            step()
+            done = number // 2
+            equal(w, [-2.0 * done * mean, 0.0])
+            equal(local, [-2.0 * done / size])
+            assert optimizer.iterations.numpy() == number
+
+    def make():
+        return Helper(2, reduce, True, False, rank, Helper._OPTIMIZER_TYPE_KERAS, name="mine")
+
+    steps(make(), lambda step: step)
+    steps(make(), tf.function(autograph=False))  # which takes seconds here
+    steps(LocalGradientAggregationHelperEager(2, reduce, True, False), lambda step: step)
+    raises(ValueError, "_OPTIMIZER_TYPE_KERAS", Helper, 2, reduce, True, False, rank, "other")
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        w = v1.get_variable("w", initializer=[0.0])
         step = v1.train.get_or_create_global_step()
-        optimizer = hvd.DistributedOptimizer(
-            v1.train.GradientDescentOptimizer(1.0),
-            backward_passes_per_step=2,
-            average_aggregated_gradients=True,
+        helper = Helper(
+            2, reduce, False, True, rank, Helper._OPTIMIZER_TYPE_LEGACY, scale_local_gradients=False
         )
-        x = v1.placeholder(tf.float32, [1])
-        train = optimizer.minimize(w * x, global_step=step)
+        helper.register_local_var(w)
+        gradients = helper.compute_gradients([tf.ones(1) * (rank + 1)], [w])
+        inner = v1.train.GradientDescentOptimizer(1.0)
+        train = helper.apply_gradients(
+            lambda: inner.apply_gradients(zip(gradients, [w]), step), inner, (), global_step=step
+        )
         session.run(v1.global_variables_initializer())
         seen = []
-        for i in range(4):
-            session.run(train, {x: [hvd.rank() + i]})
+        for _ in range(4):
+            session.run(train)
             seen.append(session.run([w, step]))
-        rank = (hvd.size() - 1) / 2
-        equal([w[0] for w, _ in seen], [10, 9.5 - rank, 9.5 - rank, 7 - 2 * rank])
+        equal([w[0] for w, _ in seen], [0, -rank - 1, -rank - 1, -2 * (rank + 1)])
         assert [step for _, step in seen] == [1, 2, 3, 4]
+
+
+def check_names_that_other_libraries_read_are_there(frontend):
+    import types
+
+    for module in (
+        "compression",
+        "elastic",
+        "functions",
+        "gradient_aggregation",
+        "gradient_aggregation_eager",
+        "mpi_ops",
+        "sync_batch_norm",
+        "util",
+    ):
+        assert isinstance(getattr(hvd, module), types.ModuleType), module
+    assert hvd.tf is tf
+    for eagerly in (hvd._executing_eagerly, hvd.util._executing_eagerly):
+        assert eagerly() is True
+        with tf.Graph().as_default():
+            assert eagerly() is False
+    assert hvd.util._has_eager is True
+    calls = []
+    keep = hvd.util._cache(lambda *args: calls.append(args) or len(calls))
+    assert [keep(1), keep(1), keep(2)] == [1, 1, 2]
+    assert hvd.util._make_subgraph(tf.executing_eagerly)().numpy() == False  # noqa: E712
+
+    ops = hvd.mpi_ops
+    assert ops._basics.rank() == hvd.rank() and ops.HorovodInternalError is hvd.HorovodInternalError
+    assert ops.add_process_set is hvd.add_process_set and ops.broadcast_ is hvd.broadcast_
+    assert ops.remove_process_set is hvd.remove_process_set
+    assert ops.check_num_rank_power_of_2(4) and not ops.check_num_rank_power_of_2(3)
+    assert ops.handle_average_backwards_compatibility(None, None) == hvd.Average
+    assert ops._alltoall_grad.__code__
+    equal(hvd._allreduce(mine(2)), total(2))
+    equal(ops._allreduce(mine(2)), total(2))
+
+    variable = tf.Variable([float(hvd.rank())])
+    hvd._make_broadcast_group_fn()([variable], hvd.size() - 1)
+    equal(variable, [hvd.size() - 1.0])
+    reduce = hvd._make_allreduce_grads_fn("five", "", "", hvd.Compression.none, False)
+    kept, none = reduce([mine(2), None], [variable, variable])
+    assert none is None
+    equal(kept, total(2) / hvd.size())
+    evens, odds = frontend.sets
+    own = evens if evens.included() else odds
+    reduce = hvd._make_allreduce_grads_fn(
+        "nine", "", "", hvd.Compression.none, False, hvd.Sum, 1.0, 1, own
+    )
+    in_graph = tf.function(autograph=False)(lambda x: reduce([x, 2 * x], [variable, variable]))
+    equal(in_graph(mine(2))[1], 2 * sum(ramp(rank, 2) for rank in own.ranks))
+
+
+def check_optimizers_of_tensorflow_1_are_known_by_their_class(frontend):
+    inner = v1.train.AdamOptimizer()
+    assert isinstance(inner, hvd._LegacyOptimizer)
+    assert not isinstance(inner, hvd._DistributedOptimizer)
+    for op in (hvd.Average, hvd.Adasum):
+        assert isinstance(hvd.DistributedOptimizer(inner, op=op), hvd._DistributedOptimizer)
 
 
 def check_adasum_combines_steps(frontend):

@@ -10,7 +10,11 @@ if importlib.util.find_spec("tensorflow") is None:
 
 # What differs with three ranks, a number that is no power of two, is the collectives.
 ALL = ["conformance", "tensorflow_checks"]
-MODULES = {2: ALL, 3: ["conformance"], 4: ALL}
+MODULES = {
+    2: [*ALL, "tensorflow_rule_checks"],
+    3: ["conformance", "tensorflow_rule_checks"],
+    4: ALL,
+}
 
 
 @pytest.fixture(scope="module")

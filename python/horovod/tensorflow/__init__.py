@@ -1,7 +1,7 @@
 """Horovod for TensorFlow 2: `import horovod.tensorflow as hvd`."""
 
 try:
-    import tensorflow as _tf  # noqa: F401
+    import tensorflow as tf  # noqa: F401
 except ImportError as error:
     raise ImportError(
         f"horovod.tensorflow needs TensorFlow 2.13 or later, which cannot be imported ({error}); "
@@ -10,7 +10,7 @@ except ImportError as error:
 
 from horovod import __version__
 from horovod.common.basics import *  # noqa: F403
-from horovod.common.basics import __all__ as _basics
+from horovod.common.basics import __all__ as _names_of_basics
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.common.process_sets import (
     ProcessSet,
@@ -53,8 +53,19 @@ from horovod.tensorflow.reductions import (
 from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization
 from horovod.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape
 
+# Names that other libraries read here, and modules that they read as attributes. `tf` is one too.
+# isort: split
+from horovod.tensorflow import gradient_aggregation, gradient_aggregation_eager  # noqa: F401
+from horovod.tensorflow.functions import _make_broadcast_group_fn  # noqa: F401
+from horovod.tensorflow.gradients import (  # noqa: F401
+    make_allreduce_grads_fn as _make_allreduce_grads_fn,
+)
+from horovod.tensorflow.mpi_ops import _allreduce  # noqa: F401
+from horovod.tensorflow.optimizer import _DistributedOptimizer, _LegacyOptimizer  # noqa: F401
+from horovod.tensorflow.util import _executing_eagerly  # noqa: F401
+
 __all__ = [  # noqa: PLE0604
-    *_basics,
+    *_names_of_basics,
     "BroadcastGlobalVariablesHook",
     "Compression",
     "DistributedGradientTape",

@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from horovod.common import objects
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.tensorflow import mpi_ops
+from horovod.tensorflow import collectives
 
 _v1 = tf.compat.v1
 
 
 def _sent(variables: list[Any], root_rank: int, name: str | None, process_set: ProcessSet) -> Any:
     """Assignments of the root's values, in one operation or several."""
-    values = mpi_ops.grouped_broadcast(
+    values = collectives.grouped_broadcast(
         [tf.convert_to_tensor(variable) for variable in variables],
         root_rank,
         name,
@@ -61,6 +61,11 @@ def broadcast_variables(
     if tf.executing_eagerly():
         return None
     return tf.group(*assigned)
+
+
+def _make_broadcast_group_fn() -> Callable[..., Any]:
+    """broadcast_variables, which other libraries used to make for themselves by this function."""
+    return broadcast_variables
 
 
 def _plain(variable: Any) -> Any:

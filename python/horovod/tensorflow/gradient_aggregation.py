@@ -7,6 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.tensorflow.functions import _plain
+from horovod.tensorflow.gradients import divided
+
 Reduce = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
@@ -15,10 +19,17 @@ class LocalGradientAggregationHelper:
 
     allreduce_func: makes one of all ranks' gradients, given those and their variables.
     average_aggregated_gradients: divides the sum by the number of passes.
+    rank: is not needed any more.
+    optimizer_type: what counts steps, optimizer.iterations or the argument global_step.
+    scale_local_gradients: divides gradients of local variables by the size of `process_set`.
+    name: begins the names of the variables that hold the sums.
 
     Works in graphs of TensorFlow 1, in tf.function and without a graph: the sums are variables, and
     each call adds to them and asks whether it is the last of its step.
     """
+
+    _OPTIMIZER_TYPE_KERAS = "keras"
+    _OPTIMIZER_TYPE_LEGACY = "legacy"
 
     def __init__(
         self,
@@ -26,17 +37,37 @@ class LocalGradientAggregationHelper:
         allreduce_func: Reduce,
         sparse_as_dense: bool = False,
         average_aggregated_gradients: bool = False,
+        rank: int | None = None,
+        optimizer_type: str = _OPTIMIZER_TYPE_LEGACY,
+        process_set: ProcessSet = global_process_set,
+        scale_local_gradients: bool = True,
+        name: str = "",
     ) -> None:
         if backward_passes_per_step <= 0:
             raise ValueError(
                 f"backward_passes_per_step has to be above 0, not {backward_passes_per_step}"
             )
-        self.passes = backward_passes_per_step
-        self._reduce = allreduce_func
+        if optimizer_type not in (self._OPTIMIZER_TYPE_KERAS, self._OPTIMIZER_TYPE_LEGACY):
+            raise ValueError(
+                "optimizer_type has to be LocalGradientAggregationHelper._OPTIMIZER_TYPE_KERAS or "
+                f"_OPTIMIZER_TYPE_LEGACY, not {optimizer_type!r}"
+            )
+        self.backward_passes_per_step = backward_passes_per_step
+        self._allreduce = allreduce_func
         self._sparse_as_dense = sparse_as_dense
         self._average = average_aggregated_gradients
+        self._optimizer_type = optimizer_type
+        self._process_set = process_set
+        self._scale_local = scale_local_gradients
+        self._prefix = f"{name}_" if name else ""
+        self._local: set[Any] = set()
         self._sums: list[Any] = []
         self._counter: Any = None
+        self._is_last: Any = None  # in a graph: whether this pass is the last of its step
+
+    def register_local_var(self, var: Any) -> None:
+        """Keep the gradient of a variable to this rank."""
+        self._local.add(_plain(var).ref())
 
     def _dense(self, gradient: Any) -> Any:
         if not isinstance(gradient, tf.IndexedSlices):
@@ -49,20 +80,38 @@ class LocalGradientAggregationHelper:
 
     def _make_variables(self, gradients: Sequence[Any]) -> None:
         with tf.init_scope():
-            self._counter = _variable(tf.zeros([], tf.int32), "aggregation_counter")
+            self._counter = _variable(tf.zeros([], tf.int32), f"{self._prefix}aggregation_counter")
             self._sums = [
-                None if gradient is None else _variable(_zeros(gradient), "aggregated_gradient")
+                None
+                if gradient is None
+                else _variable(_zeros(gradient), f"{self._prefix}aggregated_gradient")
                 for gradient in gradients
             ]
 
-    def compute_gradients(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    def _reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """What allreduce_func makes of gradients, but for those of local variables."""
+        if not self._local:
+            return list(self._allreduce(gradients, variables))
+        results = list(gradients)
+        is_local = [_plain(variable).ref() in self._local for variable in variables]
+        shared = [i for i, local in enumerate(is_local) if not local]
+        reduced = self._allreduce([results[i] for i in shared], [variables[i] for i in shared])
+        for i, gradient in zip(shared, reduced):
+            results[i] = gradient
+        if self._scale_local and self._process_set.included():
+            ranks = self._process_set.size()
+            results = [divided(g, ranks) if local else g for g, local in zip(results, is_local)]
+        return results
+
+    def compute_gradients(self, grads: Sequence[Any], vars: Sequence[Any]) -> list[Any]:
         """Of the last pass of a step: the reduced gradients. Of others: what there is so far.
 
         Those are not to be applied; see apply_gradients.
         """
-        gradients = [self._dense(gradient) for gradient in gradients]
-        if self.passes == 1:
-            return list(self._reduce(gradients, variables))
+        variables = list(vars)
+        if self.backward_passes_per_step == 1:
+            return self._reduce(list(grads), variables)
+        gradients = [self._dense(gradient) for gradient in grads]
         if self._counter is None:
             self._make_variables(gradients)
         present = [i for i, gradient in enumerate(gradients) if gradient is not None]
@@ -70,48 +119,75 @@ class LocalGradientAggregationHelper:
             added = [self._sums[i].assign_add(gradients[i]) for i in present]
         with tf.control_dependencies(added):
             sums = [tf.identity(self._sums[i]) for i in present]
-            is_last = tf.equal(tf.identity(self._counter), self.passes)
+            is_last = tf.equal(tf.identity(self._counter), self.backward_passes_per_step)
 
-        def reduce_sums() -> list[Any]:
-            reduced = list(self._reduce(sums, [variables[i] for i in present]))
+        def finish() -> list[Any]:
+            # Tensors of this branch: a session of TensorFlow 1 would not wait for others, and clear
+            # the sums before they are read where this rank is alone and nothing reduces them.
+            own = [tf.identity(tensor) for tensor in sums]
+            reduced = self._reduce(own, [variables[i] for i in present])
             if self._average:
-                reduced = [tensor / tf.cast(self.passes, tensor.dtype) for tensor in reduced]
+                passes = self.backward_passes_per_step
+                reduced = [tensor / tf.cast(passes, tensor.dtype) for tensor in reduced]
             with tf.control_dependencies(reduced):
                 cleared = [self._sums[i].assign(tf.zeros_like(self._sums[i])) for i in present]
                 cleared.append(self._counter.assign(0))
             with tf.control_dependencies(cleared):
                 return [tf.identity(tensor) for tensor in reduced]
 
+        self._is_last = None if tf.executing_eagerly() else is_last
         results: list[Any] = [None] * len(gradients)
-        for i, tensor in zip(present, tf.cond(is_last, reduce_sums, lambda: sums)):
+        for i, tensor in zip(present, tf.cond(is_last, finish, lambda: sums)):
             results[i] = tensor
         return results
 
     def apply_gradients(
-        self, apply: Callable[[], Any], gradients: Sequence[Any], skip: Callable[[], Any]
+        self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """`apply()` if this pass was the last of its step, else `skip()`.
+        """The closure's result if this pass was the last of its step; else only count the step.
 
-        gradients: what compute_gradients has returned, which comes first.
+        optimizer, args, kwargs: whose apply_gradients the closure calls, and with what.
         """
-        if self.passes == 1:
-            return apply()
+        if self.backward_passes_per_step == 1:
+            return apply_grads_closure()
 
         def run(function: Callable[[], Any]) -> Callable[[], Any]:
             def branch() -> Any:
                 done = function()
-                with tf.control_dependencies([] if done is None else [done]):
-                    return tf.no_op() if not tf.executing_eagerly() else None
+                if tf.executing_eagerly():
+                    return None
+                waited_for = isinstance(done, (tf.Tensor, tf.Operation, tf.Variable))
+                with tf.control_dependencies([done] if waited_for else []):
+                    return tf.no_op()
 
             return branch
 
-        with tf.control_dependencies([g for g in gradients if g is not None]):
-            is_new = tf.equal(tf.identity(self._counter), 0)
-        return tf.cond(is_new, run(apply), run(skip))
+        return tf.cond(
+            self._is_end_of_step(),
+            run(apply_grads_closure),
+            run(lambda: self._count_step(optimizer, *args, **kwargs)),
+        )
 
+    def _is_end_of_step(self) -> Any:
+        """Whether compute_gradients has reduced the sums."""
+        # In a session of TensorFlow 1, a read of the counter does not wait for the branch that
+        # clears it.
+        in_graph = self._is_last is not None and not tf.executing_eagerly()
+        if in_graph and self._is_last.graph is tf.compat.v1.get_default_graph():
+            return self._is_last
+        return tf.equal(tf.identity(self._counter), 0)
 
-# Without a graph it is the same.
-LocalGradientAggregationHelperEager = LocalGradientAggregationHelper
+    def _count_step(
+        self,
+        optimizer: Any,
+        grads_and_vars: Any = None,
+        global_step: Any = None,
+        *_: Any,
+        **__: Any,
+    ) -> Any:
+        if self._optimizer_type == self._OPTIMIZER_TYPE_KERAS:
+            return optimizer.iterations.assign_add(1)
+        return None if global_step is None else global_step.assign_add(1)
 
 
 def _zeros(gradient: Any) -> Any:

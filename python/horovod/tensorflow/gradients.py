@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -30,6 +30,7 @@ def reduce_gradients(
     process_set: ProcessSet = global_process_set,
     name: str | None = None,
     use_generic_names: bool = False,
+    ignore_name_scope: bool = True,
     local_variables: Iterable[Any] = (),
     scale_local_gradients: bool = True,
     device_dense: str = "",
@@ -43,52 +44,83 @@ def reduce_gradients(
         default each is an operation of a graph, which starts when its gradient is there. Without a
         graph, and in functions that XLA compiles, they are all one: there they would run one after
         the other.
-    name: gradient i is known as <name>.<i>, wherever in a graph it is; without it, by its tensor.
+    name: gradient i is known as <name>.<i>; without it, by its tensor. i is the place among the
+        gradients of variables that are not local, of which ranks may have different numbers; one
+        that is None has a place.
     use_generic_names: they are known as grad_<i>.
+    ignore_name_scope: such a name holds wherever in a graph the gradient is.
     local_variables: their gradients stay as they are on this rank, but for the division by the
         number of ranks that keeps their share in a step (scale_local_gradients).
     """
     results = list(gradients)
-    if use_generic_names:
-        name = "grad_"
-    elif name is not None:
-        name = f"{name}."
     if not _is_distributed(process_set):
         return results
     if sparse_as_dense:
         results = [_dense(gradient) for gradient in results]
+    places, local = _places(variables, local_variables, len(results))
+    if scale_local_gradients:
+        for i in local:
+            results[i] = divided(results[i], process_set.size())
 
-    local = {_key(variable) for variable in local_variables}
-    shared = []
-    for i, gradient in enumerate(results):
-        if gradient is None:
-            continue
-        if not local or _key(variables[i]) not in local:  # type: ignore[index]
-            shared.append(i)
-        elif scale_local_gradients:
-            results[i] = _divided(gradient, process_set)
-
+    named = name is not None or use_generic_names
+    prefix = "grad_" if use_generic_names else f"{name}."
     how = {
         "device_dense": device_dense,
         "device_sparse": device_sparse,
         "compression": compression,
         "op": op,
         "process_set": process_set,
-        "ignore_name_scope": name is not None,
+        "ignore_name_scope": named and ignore_name_scope,
     }
+    shared = [i for i in places if results[i] is not None]
     for group in _grouped(shared, groups, variables):
         # A factor changes nothing but the range of the sum, which rows that are gathered have not.
         factor = gradient_predivide_factor
         if any(isinstance(results[i], tf.IndexedSlices) for i in group):
             factor = 1.0
         how |= {"prescale_factor": 1.0 / factor, "postscale_factor": factor}
-        how["name"] = None if name is None else f"{name}{group[0]}"
+        how["name"] = f"{prefix}{places[group[0]]}" if named else None
         if len(group) == 1:
             results[group[0]] = allreduce(results[group[0]], **how)
             continue
         for i, gradient in zip(group, grouped_allreduce([results[i] for i in group], **how)):
             results[i] = gradient
     return results
+
+
+def make_allreduce_grads_fn(
+    name: str,
+    device_dense: str,
+    device_sparse: str,
+    compression: type[Compressor],
+    sparse_as_dense: bool,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    groups: Groups = None,
+    process_set: ProcessSet = global_process_set,
+) -> Callable[..., list[Gradient | None]]:
+    """A function of gradients and their variables that reduces them in the scope of this name."""
+    check_reduction(op, gradient_predivide_factor, groups)
+
+    def allreduce_grads(
+        grads: Iterable[Gradient | None], vars: Any = None, use_generic_names: bool = False
+    ) -> list[Gradient | None]:
+        with tf.name_scope(f"{name}_Allreduce"):
+            return reduce_gradients(
+                list(grads),
+                variables=None if vars is None else list(vars),
+                use_generic_names=use_generic_names,
+                device_dense=device_dense,
+                device_sparse=device_sparse,
+                compression=compression,
+                sparse_as_dense=sparse_as_dense,
+                op=op,
+                gradient_predivide_factor=gradient_predivide_factor,
+                groups=groups,
+                process_set=process_set,
+            )
+
+    return allreduce_grads
 
 
 def check_reduction(op: int, gradient_predivide_factor: float, groups: Groups) -> None:
@@ -107,12 +139,31 @@ def _key(variable: Any) -> Any:
     return _plain(variable).ref()
 
 
+def _places(
+    variables: Sequence[Any] | None, local_variables: Iterable[Any], count: int
+) -> tuple[dict[int, int], list[int]]:
+    """The place of each gradient among those of shared variables; and which ones are local."""
+    keys = {_key(variable) for variable in local_variables}
+    if not keys:
+        return {i: i for i in range(count)}, []
+    places: dict[int, int] = {}
+    local = []
+    for i in range(count):
+        if _key(variables[i]) in keys:  # type: ignore[index]
+            local.append(i)
+        else:
+            places[i] = len(places)
+    return places, local
+
+
 def _dense(gradient: Gradient | None) -> Gradient | None:
     return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
-def _divided(gradient: Gradient, process_set: ProcessSet) -> Gradient:
-    ranks = process_set.size()
+def divided(gradient: Gradient | None, ranks: int) -> Gradient | None:
+    """A gradient that stays on this rank, with the share that it has in an average."""
+    if gradient is None:
+        return None
     if isinstance(gradient, tf.IndexedSlices):
         values = gradient.values / tf.cast(ranks, gradient.dtype)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)

@@ -15,12 +15,17 @@ from horovod.tensorflow.functions import _plain
 from horovod.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
 from horovod.tensorflow.gradients import Groups, check_reduction, reduce_gradients
 from horovod.tensorflow.reductions import allreduce
+from horovod.tensorflow.util import in_session_graph
 
 _v1 = tf.compat.v1
+_LegacyOptimizer = _v1.train.Optimizer
 
 
-class _Wrapper(_v1.train.Optimizer):
-    """An optimizer of TensorFlow 1 around another, to which it leaves what it has no opinion on."""
+class _DistributedOptimizer(_LegacyOptimizer):
+    """An optimizer of TensorFlow 1 around another, to which it leaves what it has no opinion on.
+
+    Other libraries ask by this class whether an optimizer is distributed.
+    """
 
     def __init__(self, optimizer: Any, name: str | None, use_locking: bool) -> None:
         super().__init__(use_locking, name or f"Distributed{type(optimizer).__name__}")
@@ -30,6 +35,14 @@ class _Wrapper(_v1.train.Optimizer):
     def register_local_var(self, var: Any) -> None:
         """Keep the gradient of a variable to this rank."""
         self._local_vars[_plain(var).ref()] = var
+
+    def _reduction_name(self) -> str | None:
+        """What reductions are called, before their places; None by their tensors.
+
+        In a graph for a session, ranks with different numbers of local variables have different
+        names for the tensors of their gradients. The scope tells optimizers apart.
+        """
+        return "HorovodAllreduce_grad" if in_session_graph() else None
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
         return self._optimizer.compute_gradients(*args, **kwargs)
@@ -47,7 +60,7 @@ class _Wrapper(_v1.train.Optimizer):
         return self._optimizer.variables(*args, **kwargs)
 
 
-class _DistributedOptimizer(_Wrapper):
+class _DistributedGradientOptimizer(_DistributedOptimizer):
     """Reduces gradients between computing and applying them."""
 
     def __init__(
@@ -66,8 +79,8 @@ class _DistributedOptimizer(_Wrapper):
         self._aggregation = LocalGradientAggregationHelper(
             backward_passes_per_step,
             self._reduce,
-            sparse_as_dense=how["sparse_as_dense"],
-            average_aggregated_gradients=average_aggregated_gradients,
+            how["sparse_as_dense"],
+            average_aggregated_gradients,
         )
 
     def _reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
@@ -77,6 +90,8 @@ class _DistributedOptimizer(_Wrapper):
                 variables=variables,
                 local_variables=self._local_vars.values(),
                 scale_local_gradients=self._scale_local_gradients,
+                name=self._reduction_name(),
+                ignore_name_scope=False,
                 **self._how,
             )
 
@@ -85,10 +100,7 @@ class _DistributedOptimizer(_Wrapper):
         pairs = list(self._optimizer.compute_gradients(*args, **kwargs))
         gradients = [gradient for gradient, _ in pairs]
         variables = [variable for _, variable in pairs]
-        if self._aggregation.passes == 1:
-            reduced = self._reduce(gradients, variables)
-        else:
-            reduced = self._aggregation.compute_gradients(gradients, variables)
+        reduced = self._aggregation.compute_gradients(gradients, variables)
         return list(zip(reduced, variables))
 
     def apply_gradients(
@@ -96,18 +108,16 @@ class _DistributedOptimizer(_Wrapper):
     ) -> Any:
         """Apply what compute_gradients has returned; of several passes, only the last changes."""
         pairs = list(grads_and_vars)
-
-        def skip() -> Any:
-            return None if global_step is None else global_step.assign_add(1)
-
         return self._aggregation.apply_gradients(
             lambda: self._optimizer.apply_gradients(pairs, global_step, name),
-            [gradient for gradient, _ in pairs],
-            skip,
+            self._optimizer,
+            pairs,
+            global_step=global_step,
+            name=name,
         )
 
 
-class _DistributedAdasumOptimizer(_Wrapper):
+class _DistributedAdasumOptimizer(_DistributedOptimizer):
     """Takes steps of its own and combines them by Adasum: what ranks agree on is kept once, what
     is independent adds up."""
 
@@ -140,8 +150,10 @@ class _DistributedAdasumOptimizer(_Wrapper):
         """Variables become their starts and all ranks' changes since."""
         with tf.name_scope(f"{self._name}_Allreduce"):
             assigned = []
-            for variable, start in zip(variables, starts):
-                change = allreduce(variable.read_value() - start, **self._how)
+            name = self._reduction_name()
+            for i, (variable, start) in enumerate(zip(variables, starts)):
+                own = variable.read_value() - start
+                change = allreduce(own, name=name and f"{name}.{i}", **self._how)
                 assigned.append(variable.assign(start + change))
         return tf.group(*assigned)
 
@@ -150,7 +162,11 @@ class _DistributedAdasumOptimizer(_Wrapper):
     ) -> Any:
         """A step of the inner optimizer, whose change is then combined with the other ranks'."""
         pairs = list(grads_and_vars)
-        variables = [variable for gradient, variable in pairs if gradient is not None]
+        variables = [
+            variable
+            for gradient, variable in pairs
+            if gradient is not None and _plain(variable).ref() not in self._local_vars
+        ]
         if size() == 1:
             return self._optimizer.apply_gradients(pairs, global_step, name)
         if self._passes > 1:
@@ -247,7 +263,7 @@ def DistributedOptimizer(  # noqa: N802
             device_dense,
             device_sparse,
         )
-    return _DistributedOptimizer(
+    return _DistributedGradientOptimizer(
         optimizer,
         name,
         use_locking,

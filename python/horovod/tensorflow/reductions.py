@@ -10,7 +10,7 @@ import tensorflow as tf
 from horovod.common.basics import Average, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set, place_in
 from horovod.common.util import num_rank_is_power_2, reduce_op
-from horovod.tensorflow import mpi_ops
+from horovod.tensorflow import collectives
 from horovod.tensorflow.compression import Compression, Compressor
 
 Gradient = Union[tf.Tensor, tf.IndexedSlices]
@@ -34,7 +34,7 @@ def _allreduce_slices(
 
     def gather(tensor: Any, part: str) -> Any:
         part_name = None if name is None else f"{name}_{part}"
-        return mpi_ops.allgather(tensor, part_name, ignore_name_scope, process_set)
+        return collectives.allgather(tensor, part_name, ignore_name_scope, process_set)
 
     with tf.device(device_sparse or None):
         compressed, context = compression.compress(slices.values)
@@ -76,7 +76,7 @@ def allreduce(
         )
     with tf.device(device_dense or None):
         compressed, context = compression.compress(tf.convert_to_tensor(tensor))
-        reduced = mpi_ops._allreduce(
+        reduced = collectives._allreduce(
             compressed,
             name,
             op,
@@ -127,7 +127,7 @@ def grouped_allreduce(
         )
     with tf.device(device_dense or None):
         packed = [compression.compress(tf.convert_to_tensor(tensors[i])) for i in dense]
-        reduced = mpi_ops._grouped_allreduce(
+        reduced = collectives._grouped_allreduce(
             [tensor for tensor, _ in packed], name, op, *factors, ignore_name_scope, process_set
         )
         for i, tensor, (_, context) in zip(dense, reduced, packed):
@@ -149,7 +149,7 @@ def reducescatter(
     """This rank's rows of the reduction; the first ranks get one more if it does not come out."""
     with tf.device(device_dense or None):
         compressed, context = compression.compress(tf.convert_to_tensor(tensor))
-        reduced = mpi_ops._reducescatter(
+        reduced = collectives._reducescatter(
             compressed,
             name,
             op,
@@ -175,7 +175,7 @@ def grouped_reducescatter(
         return list(tensors)
     with tf.device(device_dense or None):
         packed = [compression.compress(tf.convert_to_tensor(tensor)) for tensor in tensors]
-        reduced = mpi_ops._grouped_reducescatter(
+        reduced = collectives._grouped_reducescatter(
             [tensor for tensor, _ in packed],
             None,
             op,
