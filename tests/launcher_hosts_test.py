@@ -160,6 +160,15 @@ def cluster(tmp_path_factory):
         yield Cluster(net, tmp_path_factory.mktemp("ssh"))
 
 
+@pytest.fixture(autouse=True)
+def no_process_fails_the_next_test(cluster):
+    yield
+    for host in range(cluster.net.hosts):
+        for pid in cluster.processes(host):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
 def test_ranks_on_three_hosts_reduce_together(cluster):
     code, out, err = cluster.run(
         *("-np", "5", "-H", cluster.hosts(2, 2, 1), str(SCENARIO), "restart", "1")

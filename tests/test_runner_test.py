@@ -1,6 +1,9 @@
 """The scripts that run and count tests notice failures, crashes, hangs and failed stages."""
 
+import os
 import pathlib
+import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -95,6 +98,80 @@ def test_a_plain_program_is_one_case(tmp_path):
         ("p.program", "failed", "exited with 3")
     ]
     assert cases[0].seconds > 0
+
+
+# Signals ----------------------------------------------------------------------------------------
+
+
+def start_as_nohup_does():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def run_as_nohup_does(*command, folder: pathlib.Path) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=start_as_nohup_does,
+    )
+
+
+RUNNER = """
+import os, signal, subprocess, sys
+import dispositions
+dispositions.give_children_the_defaults()
+os.kill(os.getpid(), signal.SIGINT)  # still ignored here
+os.kill(os.getpid(), signal.SIGHUP)
+for name in ("INT", "HUP", "TERM", "PIPE"):
+    print(subprocess.run(["sh", "-c", f"kill -{name} $$"]).returncode)
+"""
+
+
+def test_children_have_default_signals_whatever_their_runner_was_started_with(tmp_path):
+    done = run_as_nohup_does("-c", RUNNER, folder=tmp_path)
+    numbers = [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE]
+    assert done.stdout.split() == [str(-number) for number in numbers], done.stderr
+
+
+def test_a_runner_of_programs_gives_them_default_signals(tmp_path):
+    """ctest lists one program, which keeps what the kernel says of it; a shell would unblock."""
+    (tmp_path / "CTestTestfile.cmake").write_text("add_test(p cp /proc/self/status status)\n")
+    script = str(SCRIPTS / "run_tests.py")
+    done = run_as_nohup_does(script, ".", "--results", "results", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    status = dict(line.split(":\t") for line in (tmp_path / "status").read_text().splitlines())
+    assert [int(status[name], 16) for name in ("SigBlk", "SigIgn")] == [0, 0]
+
+
+TESTS = """
+import os, pathlib, subprocess
+
+def test_that_fails_half_way():
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    pathlib.Path("pid").write_text(str(child.pid))
+    assert False
+
+def test_that_comes_after_it():
+    pid = int(pathlib.Path("pid").read_text())
+    assert os.waitpid(pid, 0)[1] == 9
+    assert subprocess.run(["sh", "-c", "kill -INT $$"]).returncode == -2
+"""
+
+
+def test_a_failed_test_leaves_no_process_to_the_next(tmp_path):
+    shutil.copy(SCRIPTS.parent / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "some_test.py").write_text(TESTS)
+    done = run_as_nohup_does("-m", "pytest", "-q", "some_test.py", folder=tmp_path)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+
+
+# Stages -----------------------------------------------------------------------------------------
 
 
 def run_stages_in(folder: pathlib.Path, makefile: str) -> tuple[int, list[str]]:
