@@ -73,10 +73,7 @@ docs: setup build/dev/build.ninja
 	mv build/horovodrun.md docs/horovodrun.md
 
 demo: frontend-env
-	@echo "One rank:"
-	@$(FRONTEND_PYTHON) examples/01_pytorch_digits.py
-	@echo "Two ranks, as horovodrun -np 2 python examples/01_pytorch_digits.py:"
-	@$(dir $(FRONTEND_PYTHON))horovodrun -np 2 $(FRONTEND_PYTHON) examples/01_pytorch_digits.py
+	@$(PYTHON) scripts/run_demo.py $(dir $(FRONTEND_PYTHON))horovodrun $(FRONTEND_PYTHON)
 	@echo "Where to look next: docs/pytorch.md, examples/, then make test"
 
 # The build folder stays, so that a second wheel takes seconds.
