@@ -25,13 +25,15 @@ RESULTS := build/results
 # the demo with PyTorch alone.
 FRONTEND_PYTHON ?= .venv-frontends/bin/python
 ifeq ($(FRONTEND_PYTHON),.venv-frontends/bin/python)
+# Each is a copy that is made last: an environment without it is not complete.
+TORCH := .venv-frontends/requirements.txt
 OTHER_FRAMEWORKS := .venv-frontends/requirements-others.txt
 endif
 
 CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
 
 .PHONY: setup check test bench matrix chaos fuzz format docs wheel demo
-.PHONY: format-check lint tidy unit python frontend-env frontends asan tsan fuzz-short
+.PHONY: format-check lint tidy unit python frameworks frontend-env frontends asan tsan fuzz-short
 
 setup:
 	@scripts/setup.sh
@@ -41,7 +43,8 @@ check: setup
 
 test: setup
 	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit python frontends asan \
-		tsan fuzz-short
+		tsan fuzz-short --fetch frontends=frameworks --build frontends=wheel --build asan=build-asan \
+		--build tsan=build-tsan --build fuzz-short=build-fuzz
 
 # Where a framework cannot be had, the lines that need it say so and the rest is measured.
 bench: setup build-release
@@ -103,15 +106,17 @@ unit: setup build-dev
 python: setup build-dev
 	$(PYTHON) -m pytest -q --junitxml=$(RESULTS)/python/pytest.xml --ignore tests/frontends tests
 
-.venv-frontends/bin/python: scripts/requirements-torch.txt | setup
+.venv-frontends/requirements.txt: scripts/requirements-torch.txt | setup
 	@scripts/make_venv.sh .venv-frontends scripts/requirements-torch.txt
 
-.venv-frontends/requirements-others.txt: scripts/requirements-others.txt | $(FRONTEND_PYTHON)
+.venv-frontends/requirements-others.txt: scripts/requirements-others.txt | $(TORCH)
 	@echo "adding TensorFlow, Keras, JAX and Spark to .venv-frontends"
 	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
 	@cp $< $@
 
-frontend-env: wheel $(FRONTEND_PYTHON)
+frameworks: $(TORCH) $(OTHER_FRAMEWORKS)
+
+frontend-env: wheel $(TORCH)
 	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
 		build/dist/*.whl
 

@@ -8,8 +8,11 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 
 import junit
+import pytest
+import run_demo
 import run_stages
 import run_tests
 
@@ -174,10 +177,10 @@ def test_a_failed_test_leaves_no_process_to_the_next(tmp_path):
 # Stages -----------------------------------------------------------------------------------------
 
 
-def run_stages_in(folder: pathlib.Path, makefile: str) -> tuple[int, list[str]]:
+def run_stages_in(folder: pathlib.Path, makefile: str, *options: str) -> tuple[int, list[str]]:
     (folder / "Makefile").write_text(makefile)
     outcome = subprocess.run(
-        [sys.executable, SCRIPTS / "run_stages.py", "results", "one", "two"],
+        [sys.executable, SCRIPTS / "run_stages.py", "results", "one", "two", *options],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -215,7 +218,47 @@ def test_a_stage_that_fails_without_tests_counts_and_the_next_one_still_runs(tmp
     assert lines[-1] == "0 passed, 1 failed, 0 skipped"
 
 
+# Stage one waits for what is made meanwhile, stage two finds it made.
+AHEAD = """
+one:
+\t@for i in $$(seq 300); do [ -e two-begun ] && [ -e pid ] && exit 0; sleep 0.1; done; exit 1
+two: fails
+\t@[ -e two-made ]
+make-two:
+\t@touch two-begun; sleep 0.5; touch two-made
+fails:
+\t@[ -e tried ] || { touch tried; exit 1; }
+endless:
+\t@echo $$$$ > pid; exec sleep 600
+"""
+
+
+def test_a_stage_finds_made_what_it_needs_and_what_nobody_needs_ends_with_the_last(tmp_path):
+    needs = ["--fetch", "three=endless", "--build", "two=fails", "--build", "two=make-two"]
+    code, lines = run_stages_in(tmp_path, AHEAD, *needs)
+    assert code == 0, lines
+    endless = pathlib.Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/cmdline")
+    deadline = time.monotonic() + 20
+    while endless.exists() and endless.read_bytes():
+        assert time.monotonic() < deadline, "still there"
+        time.sleep(0.02)
+
+
 def test_failed_cases_make_the_run_fail_even_if_the_stage_forgets_to(tmp_path, capsys):
     junit.write(tmp_path / "one" / "x.xml", "s", [junit.Case("a", "failed", "why")])
     assert run_stages.report(tmp_path, {"one": 1.0}) == 1
     assert capsys.readouterr().out.endswith("0 passed, 1 failed, 0 skipped\n")
+
+
+# The demo ---------------------------------------------------------------------------------------
+
+
+def test_the_demo_shows_what_ranks_say_and_how_much_faster_two_are(capfd):
+    say = "print('epoch 1 of 1: loss 0.5'); print('1 rank recognises 97.0 %; 6.4 s, 2000 images/s')"
+    assert run_demo.show([sys.executable, "-c", say]) == 6.4
+    assert capfd.readouterr().out.splitlines()[0] == "epoch 1 of 1: loss 0.5"
+    text = "Two ranks are 1.88 times as fast as one: 3.4 s instead of 6.4 s."
+    assert run_demo.comparison(6.4, 3.4, cores=2) == text
+    assert "share the one core" in run_demo.comparison(6.4, 6.4, cores=1)
+    with pytest.raises(SystemExit, match="ended with 3"):
+        run_demo.show([sys.executable, "-c", "exit(3)"])
