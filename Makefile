@@ -44,7 +44,7 @@ check: setup
 test: setup
 	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit python frontends asan \
 		tsan fuzz-short --fetch frontends=frameworks --build frontends=wheel --build asan=build-asan \
-		--build tsan=build-tsan --build fuzz-short=build-fuzz
+		--build asan=build-fuzz --build tsan=build-tsan
 
 # Where a framework cannot be had, the lines that need it say so and the rest is measured.
 bench: setup build-release
@@ -62,7 +62,7 @@ chaos: setup build/dev/build.ninja
 		$(if $(CHAOS_CELL),--cell $(CHAOS_CELL)) $(if $(CHAOS_ONLY),--only $(CHAOS_ONLY))
 
 fuzz: setup build-fuzz
-	$(PYTHON) scripts/run_fuzzers.py build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+	$(PYTHON) scripts/run_fuzzers.py build/asan --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
 format: setup
 	clang-format-14 -i $(CXX_FILES)
@@ -130,7 +130,7 @@ tsan: setup build-tsan
 	$(PYTHON) scripts/run_tests.py build/tsan --results $(RESULTS)/tsan --jobs $(JOBS)
 
 fuzz-short: setup build-fuzz
-	$(PYTHON) scripts/run_fuzzers.py build/fuzz --seconds 10 --jobs $(JOBS) --results $(RESULTS)/fuzz
+	$(PYTHON) scripts/run_fuzzers.py build/asan --seconds 10 --jobs $(JOBS) --results $(RESULTS)/fuzz
 
 .PRECIOUS: build/%/build.ninja
 build/%/build.ninja: | setup
@@ -139,3 +139,7 @@ build/%/build.ninja: | setup
 
 build-%: build/%/build.ninja
 	cmake --build --preset $* -j $(JOBS) -- --quiet
+
+# The fuzzers share the layers of the tests.
+build-fuzz: build/asan/build.ninja
+	cmake --build --preset fuzz -j $(JOBS) -- --quiet
