@@ -25,13 +25,15 @@ RESULTS := build/results
 # the demo with PyTorch alone.
 FRONTEND_PYTHON ?= .venv-frontends/bin/python
 ifeq ($(FRONTEND_PYTHON),.venv-frontends/bin/python)
+# Each is a copy that is made last: an environment without it is not complete.
+TORCH := .venv-frontends/requirements.txt
 OTHER_FRAMEWORKS := .venv-frontends/requirements-others.txt
 endif
 
 CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
 
 .PHONY: setup check test bench matrix chaos fuzz format docs wheel demo
-.PHONY: format-check lint tidy unit python frontend-env frontends asan tsan fuzz-short
+.PHONY: format-check lint tidy unit python frameworks frontend-env frontends asan tsan fuzz-short
 
 setup:
 	@scripts/setup.sh
@@ -41,7 +43,8 @@ check: setup
 
 test: setup
 	@$(PYTHON) scripts/run_stages.py $(RESULTS) format-check lint tidy unit python frontends asan \
-		tsan fuzz-short
+		tsan fuzz-short --fetch frontends=frameworks --build frontends=wheel --build asan=build-asan \
+		--build asan=build-fuzz --build tsan=build-tsan
 
 # Where a framework cannot be had, the lines that need it say so and the rest is measured.
 bench: setup build-release
@@ -59,7 +62,7 @@ chaos: setup build/dev/build.ninja
 		$(if $(CHAOS_CELL),--cell $(CHAOS_CELL)) $(if $(CHAOS_ONLY),--only $(CHAOS_ONLY))
 
 fuzz: setup build-fuzz
-	$(PYTHON) scripts/run_fuzzers.py build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+	$(PYTHON) scripts/run_fuzzers.py build/asan --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
 format: setup
 	clang-format-14 -i $(CXX_FILES)
@@ -73,10 +76,7 @@ docs: setup build/dev/build.ninja
 	mv build/horovodrun.md docs/horovodrun.md
 
 demo: frontend-env
-	@echo "One rank:"
-	@$(FRONTEND_PYTHON) examples/01_pytorch_digits.py
-	@echo "Two ranks, as horovodrun -np 2 python examples/01_pytorch_digits.py:"
-	@$(dir $(FRONTEND_PYTHON))horovodrun -np 2 $(FRONTEND_PYTHON) examples/01_pytorch_digits.py
+	@$(PYTHON) scripts/run_demo.py $(dir $(FRONTEND_PYTHON))horovodrun $(FRONTEND_PYTHON)
 	@echo "Where to look next: docs/pytorch.md, examples/, then make test"
 
 # The build folder stays, so that a second wheel takes seconds.
@@ -106,15 +106,17 @@ unit: setup build-dev
 python: setup build-dev
 	$(PYTHON) -m pytest -q --junitxml=$(RESULTS)/python/pytest.xml --ignore tests/frontends tests
 
-.venv-frontends/bin/python: scripts/requirements-torch.txt | setup
+.venv-frontends/requirements.txt: scripts/requirements-torch.txt | setup
 	@scripts/make_venv.sh .venv-frontends scripts/requirements-torch.txt
 
-.venv-frontends/requirements-others.txt: scripts/requirements-others.txt | $(FRONTEND_PYTHON)
+.venv-frontends/requirements-others.txt: scripts/requirements-others.txt | $(TORCH)
 	@echo "adding TensorFlow, Keras, JAX and Spark to .venv-frontends"
 	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
 	@cp $< $@
 
-frontend-env: wheel $(FRONTEND_PYTHON)
+frameworks: $(TORCH) $(OTHER_FRAMEWORKS)
+
+frontend-env: wheel $(TORCH)
 	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
 		build/dist/*.whl
 
@@ -128,7 +130,7 @@ tsan: setup build-tsan
 	$(PYTHON) scripts/run_tests.py build/tsan --results $(RESULTS)/tsan --jobs $(JOBS)
 
 fuzz-short: setup build-fuzz
-	$(PYTHON) scripts/run_fuzzers.py build/fuzz --seconds 10 --jobs $(JOBS) --results $(RESULTS)/fuzz
+	$(PYTHON) scripts/run_fuzzers.py build/asan --seconds 10 --jobs $(JOBS) --results $(RESULTS)/fuzz
 
 .PRECIOUS: build/%/build.ninja
 build/%/build.ninja: | setup
@@ -137,3 +139,7 @@ build/%/build.ninja: | setup
 
 build-%: build/%/build.ninja
 	cmake --build --preset $* -j $(JOBS) -- --quiet
+
+# The fuzzers share the layers of the tests.
+build-fuzz: build/asan/build.ninja
+	cmake --build --preset fuzz -j $(JOBS) -- --quiet

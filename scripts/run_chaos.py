@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 
+import dispositions
 from chaos import cells, run, settings
 
 
@@ -108,6 +109,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=cells.KINDS, default=list(cells.KINDS))
     parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1)
     options = parser.parse_args()
+    dispositions.give_children_the_defaults()
     table = Table(options.seed, options.build)
     runner = run.Runner(options.build.resolve())
     began = time.monotonic()

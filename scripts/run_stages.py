@@ -1,26 +1,95 @@
 """Runs stages (make targets) one after the other and adds up what they tested.
 
-    run_stages.py RESULTS STAGE...
+    run_stages.py RESULTS STAGE... [--fetch STAGE=TARGET]... [--build STAGE=TARGET]...
 
 A stage leaves JUnit files in RESULTS/STAGE. A failed stage does not stop the ones after it, and
 one that fails without a failed test (formatting, a build that breaks) counts as a failed test, so
 that the last line never says "0 failed" when something did. The slowest tests are listed: this is
 where to look when the whole takes too long.
+
+Tests wait much of their time. --build names what a stage builds first: it is built in the
+background, one after the other, while earlier stages run. --fetch names what a stage downloads
+first. A stage begins when its own have ended, and makes what they have not.
 """
 
+import argparse
+import contextlib
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 import junit
 
 SLOWEST = 20
+# A download computes as well; it would hardly get on beside compilers with the priority of a build.
+FETCH_NICE, BUILD_NICE = 5, 19
+
+
+class Ahead:
+    """Makes targets in the background, in their order, for the stages that need them.
+
+    Its output goes nowhere: a stage whose target has failed makes it again, and shows why.
+    """
+
+    def __init__(self, targets: list[tuple[str, str]], nice: int):
+        self._targets = targets
+        self._nice = nice
+        self._lock = threading.Lock()
+        self._running: tuple[str, subprocess.Popen] | None = None
+        self._thread = threading.Thread(target=self._work, name="ahead", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._targets:
+                    self._running = None
+                    return
+                stage, target = self._targets.pop(0)
+                process = start_in_background(target, self._nice)
+                self._running = stage, process
+            process.wait()
+
+    def wait_for(self, stage: str) -> None:
+        """Until nothing is made for this stage, or will be."""
+        with self._lock:
+            self._targets = [each for each in self._targets if each[0] != stage]
+            running = self._running
+        if running is not None and running[0] == stage:
+            running[1].wait()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._targets = []
+            if self._running is not None and self._running[1].poll() is None:
+                os.killpg(self._running[1].pid, signal.SIGKILL)
+        self._thread.join()
+
+
+def start_in_background(target: str, nice: int) -> subprocess.Popen:
+    # A session of its own, to end it with all that it has started.
+    process = subprocess.Popen(
+        ["nice", "-n", str(nice), "make", "--no-print-directory", target],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    # Where the kernel shares the processors between sessions first, a session has a priority too.
+    with contextlib.suppress(OSError):
+        pathlib.Path(f"/proc/{process.pid}/autogroup").write_text(str(nice))
+    return process
 
 
 def run_stage(stage: str, folder: pathlib.Path) -> None:
-    command = subprocess.run(["make", "--no-print-directory", stage], check=False)
+    command = subprocess.run(
+        ["make", "--no-print-directory", stage], stdin=subprocess.DEVNULL, check=False
+    )
     cases = junit.read_folder(folder)
     if command.returncode != 0 and not any(case.outcome == "failed" for case in cases):
         reason = f"make {stage} ended with {command.returncode}"
@@ -53,17 +122,40 @@ def report(results: pathlib.Path, seconds: dict[str, float]) -> int:
     return totals["failed"]
 
 
-def main(arguments: list[str]) -> int:
-    results, stages = pathlib.Path(arguments[0]), arguments[1:]
-    shutil.rmtree(results, ignore_errors=True)
+def run_stages(stages: list[str], results: pathlib.Path, ahead: list[Ahead]) -> dict[str, float]:
+    """The seconds that each took, waiting for what is made ahead included."""
     seconds = {}
     for stage in stages:
         print(f"== {stage}", flush=True)
         start = time.monotonic()
+        for each in ahead:
+            each.wait_for(stage)
         run_stage(stage, results / stage)
         seconds[stage] = time.monotonic() - start
-    return 1 if report(results, seconds) else 0
+    return seconds
+
+
+def main() -> int:
+    def need(text: str) -> tuple[str, str]:
+        stage, _, target = text.partition("=")
+        return stage, target
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", type=pathlib.Path)
+    parser.add_argument("stages", nargs="+")
+    parser.add_argument("--fetch", type=need, action="append", default=[])
+    parser.add_argument("--build", type=need, action="append", default=[])
+    options = parser.parse_args()
+    shutil.rmtree(options.results, ignore_errors=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    ahead = [Ahead(options.fetch, FETCH_NICE), Ahead(options.build, BUILD_NICE)]
+    try:
+        seconds = run_stages(options.stages, options.results, ahead)
+    finally:
+        for each in ahead:
+            each.stop()
+    return 1 if report(options.results, seconds) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 
+import dispositions
 import junit
 
 SANITIZER_ENVIRONMENT = {
@@ -161,6 +162,7 @@ def main() -> int:
         programs = [program for program in programs if program.name in options.names]
     if not programs:
         raise SystemExit(f"{options.build}: no test programs")
+    dispositions.give_children_the_defaults()
     return 0 if run_all(programs, options.results, options.jobs) else 1
 
 

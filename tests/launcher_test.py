@@ -17,6 +17,10 @@ import pytest
 HOROVODRUN = native.BUILD / "launcher" / "horovodrun"
 # Marks the processes of a job, wherever they go: they all inherit it.
 MARK = "HVD_TEST_JOB"
+# What takes milliseconds on a machine that has nothing else to do, in seconds. Ranks sleep for 60,
+# and those that ignore SIGTERM are killed after 5.
+SOON = 4.5
+TIMEOUT = 30
 
 
 @pytest.fixture(autouse=True)
@@ -58,11 +62,11 @@ class Job:
                 return
         raise AssertionError(f"no {text!r}: {self.process.stderr.read().decode()}")
 
-    def finish(self, timeout: float = 30) -> tuple[int, str, str]:
+    def finish(self, timeout: float = TIMEOUT) -> tuple[int, str, str]:
         out, err = self.process.communicate(timeout=timeout)
         return self.process.returncode, out.decode(), err.decode()
 
-    def seconds_until_gone(self, limit: float = 10) -> float:
+    def seconds_until_gone(self, limit: float = TIMEOUT) -> float:
         start = time.monotonic()
         while left := self.pids():
             assert time.monotonic() - start < limit, f"still there: {left}"
@@ -275,7 +279,7 @@ def test_it_starts_without_standard_streams_home_and_a_place_to_write(launch, tm
     script = 'unset HOME; cd /proc; exec "$@" <&- >&- 2>&-'
     command = [str(HOROVODRUN), "-np", "2", "--output-filename", str(folder)]
     closed = ["sh", "-c", script, "sh", *command, *sh("echo $HOROVOD_RANK; sleep 0.3; pwd >&2")]
-    assert subprocess.run(closed, timeout=30, check=False).returncode == 0
+    assert subprocess.run(closed, timeout=TIMEOUT, check=False).returncode == 0
     for rank in range(2):
         assert (folder / f"rank.{rank}" / "stdout").read_text() == f"[{rank}]<stdout>:{rank}\n"
         assert (folder / f"rank.{rank}" / "stderr").read_text() == f"[{rank}]<stderr>:/proc\n"
@@ -288,7 +292,7 @@ def test_it_starts_without_standard_streams_home_and_a_place_to_write(launch, tm
 )
 def test_a_full_disk_under_its_own_words_is_an_exit_code(flags, stream, code):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([HOROVODRUN, *flags], **{stream: full}, timeout=30, check=False)
+        done = subprocess.run([HOROVODRUN, *flags], **{stream: full}, timeout=TIMEOUT, check=False)
     assert done.returncode == code
 
 
@@ -355,7 +359,7 @@ def test_a_host_with_another_version_is_told_and_nothing_starts(launch, tmp_path
     for host in ("w-0.invalid", "w-1.invalid"):
         assert f"host {host}: it has version 0.0.1 of horovodrun, this one is {version}"[:-1] in err
     assert "nothing was started" in err
-    job.seconds_until_gone(limit=2)
+    job.seconds_until_gone(limit=SOON)
     code, out, _ = run(launch, "--doctor", env=env)
     assert (code, out.count("[!!] it has version 0.0.1 of horovodrun")) == (1, 2)
 
@@ -380,7 +384,7 @@ def test_lines_carry_their_rank_and_stream_and_a_last_one_gets_its_newline(launc
 def test_garbage_passes_byte_for_byte(launch):
     write = "import os; os.write(1, bytes(range(256)) * 3)"
     job = launch("-np", "1", sys.executable, "-c", write)
-    out, _ = job.process.communicate(timeout=30)
+    out, _ = job.process.communicate(timeout=TIMEOUT)
     assert out.replace(b"[0]<stdout>:", b"") == bytes(range(256)) * 3 + b"\n"
 
 
@@ -412,7 +416,7 @@ def test_ranks_have_colours_on_a_terminal_only(launch, tmp_path, wish, shown):
     command = ["-np", "1", "--output-filename", str(tmp_path), *sh("echo out; echo err >&2")]
     job = launch(*command, stdout=end, env={"NO_COLOR": wish})
     os.close(end)
-    assert job.process.wait(timeout=30) == 0
+    assert job.process.wait(timeout=TIMEOUT) == 0
     assert os.read(terminal, 100) == shown
     assert job.process.stderr.read() == b"[0]<stderr>:err\n"
     assert (tmp_path / "rank.0" / "stdout").read_text() == "[0]<stdout>:out\n"
@@ -455,7 +459,7 @@ def test_much_output_is_complete_and_takes_little_memory(launch):
             status = pathlib.Path(f"/proc/{job.process.pid}/status").read_text()
             peak = max(peak, int(re.search(r"VmHWM:\s+(\d+)", status)[1]))
     assert count == {b"0": 64 << 10, b"1": 64 << 10}
-    assert job.process.wait(timeout=10) == 0
+    assert job.process.wait(timeout=TIMEOUT) == 0
     assert 0 < peak < 40_000, f"{peak} KiB"
 
 
@@ -463,7 +467,7 @@ def test_nobody_who_reads_ends_the_job(launch):
     job = launch("-np", "2", *sh("while :; do echo y; done"))
     job.wait_for_line("y")
     job.process.stdout.close()
-    assert job.process.wait(timeout=15) == 128 + signal.SIGPIPE
+    assert job.process.wait(timeout=TIMEOUT) == 128 + signal.SIGPIPE
     assert "standard output takes no more" in job.process.stderr.read().decode()
     job.seconds_until_gone()
 
@@ -482,7 +486,7 @@ def test_the_first_rank_that_fails_ends_the_others_and_is_reported(launch):
     job = launch("-np", "4", *sh(script))
     code, _, err = job.finish()
     assert code == 1
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < TIMEOUT
     assert "Process 2 exit with status code 7.\n" in err
     report = err[err.index("Horovod detected") :]
     for part in ["rank:       2", "host:       localhost", "exit code 7", "last 20 lines"]:
@@ -490,7 +494,7 @@ def test_the_first_rank_that_fails_ends_the_others_and_is_reported(launch):
     assert re.search(r"pid:        \d+\n", report)
     assert "0,1,3 were stopped by SIGTERM" in report
     assert re.findall(r"\| line (\d+)", report) == [str(i) for i in range(11, 31)]
-    job.seconds_until_gone(limit=1)
+    job.seconds_until_gone(limit=SOON)
 
 
 def test_a_signal_that_kills_a_rank_is_named(launch):
@@ -559,7 +563,7 @@ def test_nothing_is_left_when_one_of_those_who_look_after_the_ranks_is_killed(la
     job = start_stubborn(launch, 2)
     outer = int(children_of(job.process.pid)[0])
     os.kill(outer if which == "outer" else int(children_of(outer)[0]), signal.SIGKILL)
-    code, _, err = job.finish(timeout=10)
+    code, _, err = job.finish()
     job.seconds_until_gone()
     assert code == 1
     lost = "is lost: the agent that watches it has ended, killed by SIGKILL (exit code 137)"
@@ -571,7 +575,7 @@ def test_a_signal_to_those_who_look_after_the_ranks_ends_the_job(launch):
     job = launch("-np", "1", *sh("echo up; exec sleep 60"))
     job.wait_for_line("up")
     os.kill(int(children_of(job.process.pid)[0]), signal.SIGTERM)
-    code, _, err = job.finish(timeout=8)
+    code, _, err = job.finish()
     assert code == 1
     assert "host localhost: its agent was told to end, by SIGTERM" in err
 
@@ -589,7 +593,7 @@ def test_an_interrupt_of_the_launcher_alone_reaches_mpirun(launch):
     job = launch("--mpi", "-np", "1", *sh("echo up; sleep 60"))
     job.wait_for_line("up")
     job.process.send_signal(signal.SIGINT)
-    assert job.process.wait(timeout=10) != 0
+    assert job.process.wait(timeout=TIMEOUT) != 0
     job.seconds_until_gone()
 
 
@@ -602,8 +606,8 @@ def test_nobody_who_reads_on_does_not_hold_up_the_end(launch):
     ):
         time.sleep(0.01)
     job.process.send_signal(signal.SIGTERM)
-    assert job.process.wait(timeout=10) == 128 + signal.SIGTERM
-    job.seconds_until_gone(limit=1)
+    assert job.process.wait(timeout=TIMEOUT) == 128 + signal.SIGTERM
+    job.seconds_until_gone(limit=SOON)
 
 
 def test_what_is_ignored_from_the_start_stays_so(launch):
@@ -627,12 +631,12 @@ def test_a_signal_ends_the_job(launch, name):
     job.wait_for_line("up")
     job.wait_for_line("up")
     job.process.send_signal(getattr(signal, name))
-    code, out, err = job.finish(timeout=8)
+    code, out, err = job.finish()
     assert code == 128 + getattr(signal, name)
     assert sorted(out.splitlines()) == ["[0]<stdout>:bye", "[1]<stdout>:bye"]
     assert f"{name}: stopping the job" in err
     assert "Process" not in err
-    job.seconds_until_gone(limit=1)
+    job.seconds_until_gone(limit=SOON)
 
 
 def test_a_second_interrupt_kills_at_once(launch):
@@ -642,8 +646,8 @@ def test_a_second_interrupt_kills_at_once(launch):
     time.sleep(0.3)
     job.process.send_signal(signal.SIGINT)
     assert job.finish()[0] == 130
-    assert time.monotonic() - start < 3
-    job.seconds_until_gone(limit=1)
+    assert time.monotonic() - start < SOON
+    job.seconds_until_gone(limit=SOON)
 
 
 def test_children_that_a_rank_leaves_behind_end_with_the_job(launch, tmp_path):
@@ -652,7 +656,7 @@ def test_children_that_a_rank_leaves_behind_end_with_the_job(launch, tmp_path):
     script = f'setsid sh -c "{child}" & until [ -e up ]; do sleep 0.01; done'
     code, out, _ = run(launch, "-np", "1", *sh(script), cwd=tmp_path)
     assert (code, out) == (0, "[0]<stdout>:bye\n")
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < TIMEOUT
 
 
 def test_a_suspended_launcher_keeps_its_job(launch):

@@ -24,7 +24,7 @@ def problems_with(*libraries: str) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -41,7 +41,7 @@ def test_it_names_what_a_tensorflow_lacks(tmp_path):
         input="void TF_NewStatus(void) {}",
         text=True,
         check=True,
-        timeout=30,
+        timeout=60,
     )
     problem, _ = problems_with(poor)
     assert "TF_NewAsyncKernelBuilder" in problem and "TF_NewStatus" not in problem

@@ -1,12 +1,18 @@
 """The scripts that run and count tests notice failures, crashes, hangs and failed stages."""
 
+import os
 import pathlib
+import shutil
+import signal
 import stat
 import subprocess
 import sys
 import textwrap
+import time
 
 import junit
+import pytest
+import run_demo
 import run_stages
 import run_tests
 
@@ -97,10 +103,84 @@ def test_a_plain_program_is_one_case(tmp_path):
     assert cases[0].seconds > 0
 
 
-def run_stages_in(folder: pathlib.Path, makefile: str) -> tuple[int, list[str]]:
+# Signals ----------------------------------------------------------------------------------------
+
+
+def start_as_nohup_does():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def run_as_nohup_does(*command, folder: pathlib.Path) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=start_as_nohup_does,
+    )
+
+
+RUNNER = """
+import os, signal, subprocess, sys
+import dispositions
+dispositions.give_children_the_defaults()
+os.kill(os.getpid(), signal.SIGINT)  # still ignored here
+os.kill(os.getpid(), signal.SIGHUP)
+for name in ("INT", "HUP", "TERM", "PIPE"):
+    print(subprocess.run(["sh", "-c", f"kill -{name} $$"]).returncode)
+"""
+
+
+def test_children_have_default_signals_whatever_their_runner_was_started_with(tmp_path):
+    done = run_as_nohup_does("-c", RUNNER, folder=tmp_path)
+    numbers = [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE]
+    assert done.stdout.split() == [str(-number) for number in numbers], done.stderr
+
+
+def test_a_runner_of_programs_gives_them_default_signals(tmp_path):
+    """ctest lists one program, which keeps what the kernel says of it; a shell would unblock."""
+    (tmp_path / "CTestTestfile.cmake").write_text("add_test(p cp /proc/self/status status)\n")
+    script = str(SCRIPTS / "run_tests.py")
+    done = run_as_nohup_does(script, ".", "--results", "results", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    status = dict(line.split(":\t") for line in (tmp_path / "status").read_text().splitlines())
+    assert [int(status[name], 16) for name in ("SigBlk", "SigIgn")] == [0, 0]
+
+
+TESTS = """
+import os, pathlib, subprocess
+
+def test_that_fails_half_way():
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    pathlib.Path("pid").write_text(str(child.pid))
+    assert False
+
+def test_that_comes_after_it():
+    pid = int(pathlib.Path("pid").read_text())
+    assert os.waitpid(pid, 0)[1] == 9
+    assert subprocess.run(["sh", "-c", "kill -INT $$"]).returncode == -2
+"""
+
+
+def test_a_failed_test_leaves_no_process_to_the_next(tmp_path):
+    shutil.copy(SCRIPTS.parent / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "some_test.py").write_text(TESTS)
+    done = run_as_nohup_does("-m", "pytest", "-q", "some_test.py", folder=tmp_path)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+
+
+# Stages -----------------------------------------------------------------------------------------
+
+
+def run_stages_in(folder: pathlib.Path, makefile: str, *options: str) -> tuple[int, list[str]]:
     (folder / "Makefile").write_text(makefile)
     outcome = subprocess.run(
-        [sys.executable, SCRIPTS / "run_stages.py", "results", "one", "two"],
+        [sys.executable, SCRIPTS / "run_stages.py", "results", "one", "two", *options],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -138,7 +218,47 @@ def test_a_stage_that_fails_without_tests_counts_and_the_next_one_still_runs(tmp
     assert lines[-1] == "0 passed, 1 failed, 0 skipped"
 
 
+# Stage one waits for what is made meanwhile, stage two finds it made.
+AHEAD = """
+one:
+\t@for i in $$(seq 300); do [ -e two-begun ] && [ -e pid ] && exit 0; sleep 0.1; done; exit 1
+two: fails
+\t@[ -e two-made ]
+make-two:
+\t@touch two-begun; sleep 0.5; touch two-made
+fails:
+\t@[ -e tried ] || { touch tried; exit 1; }
+endless:
+\t@echo $$$$ > pid; exec sleep 600
+"""
+
+
+def test_a_stage_finds_made_what_it_needs_and_what_nobody_needs_ends_with_the_last(tmp_path):
+    needs = ["--fetch", "three=endless", "--build", "two=fails", "--build", "two=make-two"]
+    code, lines = run_stages_in(tmp_path, AHEAD, *needs)
+    assert code == 0, lines
+    endless = pathlib.Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/cmdline")
+    deadline = time.monotonic() + 20
+    while endless.exists() and endless.read_bytes():
+        assert time.monotonic() < deadline, "still there"
+        time.sleep(0.02)
+
+
 def test_failed_cases_make_the_run_fail_even_if_the_stage_forgets_to(tmp_path, capsys):
     junit.write(tmp_path / "one" / "x.xml", "s", [junit.Case("a", "failed", "why")])
     assert run_stages.report(tmp_path, {"one": 1.0}) == 1
     assert capsys.readouterr().out.endswith("0 passed, 1 failed, 0 skipped\n")
+
+
+# The demo ---------------------------------------------------------------------------------------
+
+
+def test_the_demo_shows_what_ranks_say_and_how_much_faster_two_are(capfd):
+    say = "print('epoch 1 of 1: loss 0.5'); print('1 rank recognises 97.0 %; 6.4 s, 2000 images/s')"
+    assert run_demo.show([sys.executable, "-c", say]) == 6.4
+    assert capfd.readouterr().out.splitlines()[0] == "epoch 1 of 1: loss 0.5"
+    text = "Two ranks are 1.88 times as fast as one: 3.4 s instead of 6.4 s."
+    assert run_demo.comparison(6.4, 3.4, cores=2) == text
+    assert "share the one core" in run_demo.comparison(6.4, 6.4, cores=1)
+    with pytest.raises(SystemExit, match="ended with 3"):
+        run_demo.show([sys.executable, "-c", "exit(3)"])

@@ -21,9 +21,8 @@ def job(tmp_path_factory):
             if importlib.util.find_spec(package) is None:
                 pytest.skip(f"{package} is not installed")
         folder = tmp_path_factory.mktemp(backend)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("KERAS_BACKEND", backend)
-            return suite.Job(folder, "keras_adapter", ["keras_backend_checks"], 2)
+        modules = ["keras_backend_checks"]
+        return suite.Job(folder, "keras_adapter", modules, 2, KERAS_BACKEND=backend)
 
     return with_backend
 

@@ -3,9 +3,10 @@
 A check is a function `check_<sentence>(frontend)` of one of the modules that a job is told to run.
 horovodrun starts the ranks; each runs every check of the job, one after the other, and a check
 counts as passed if it has passed on every rank. A rank that fails shuts down, so that the others
-fail too instead of waiting for it, and all start anew for the next check.
+fail too instead of waiting for it, and all start again for the next check. A check that ends its
+process fails alone: new ranks run the checks after it.
 
-    suite.py FOLDER ADAPTER MODULE...     one rank, which writes FOLDER/<rank>.json
+    suite.py FOLDER ADAPTER     one rank: reads FOLDER/checks.json, writes FOLDER/<rank>.json
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ import pytest
 from horovod.runner import launch
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHECK_SECONDS = 60  # a check that takes longer ends its process, and so the job
+CHECK_SECONDS = 120  # a check that takes longer ends its process; on a busy machine some take 30
+MOST_JOBS = 8  # where more checks than these end their processes, something else is wrong
 
 
 class Skip(Exception):  # noqa: N818
@@ -67,17 +69,45 @@ def run_check(frontend, check) -> tuple[str, str]:
     return outcome
 
 
-def run_rank(folder: str, adapter: str, modules: list[str]) -> None:
+def run_rank(folder: pathlib.Path, adapter: str) -> None:
+    report = Report(folder / f"{os.environ['HOROVOD_RANK']}.json")
     frontend = importlib.import_module(adapter).Frontend()
     frontend.start()
-    outcomes = {}
-    for module in modules:
-        loaded = importlib.import_module(module)
-        for name in checks_of(module):
-            outcomes[name] = run_check(frontend, getattr(loaded, f"check_{name}"))
-            path = pathlib.Path(folder) / f"{os.environ['HOROVOD_RANK']}.json"
-            path.write_text(json.dumps(outcomes))
+    for module, name in json.loads((folder / "checks.json").read_text()):
+        report.begin(name)
+        check = getattr(importlib.import_module(module), f"check_{name}")
+        report.end(name, run_check(frontend, check))
     frontend.hvd.shutdown()
+
+
+class Report:
+    """What a rank has to say so far, in a file that is whole whenever the rank dies."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+        self.content: dict = {"running": None, "outcomes": {}}
+
+    def begin(self, check: str) -> None:
+        self.content["running"] = check
+        self._write()
+
+    def end(self, check: str, outcome: tuple[str, str]) -> None:
+        self.content["running"] = None
+        self.content["outcomes"][check] = outcome
+        self._write()
+
+    def _write(self) -> None:
+        unfinished = self.path.with_suffix(".part")
+        unfinished.write_text(json.dumps(self.content))
+        unfinished.replace(self.path)
+
+    @staticmethod
+    def read(path: pathlib.Path) -> tuple[str | None, dict[str, tuple[str, str]]]:
+        """The check that was running, if any, and the outcomes of those that have ended."""
+        if not path.exists():
+            return None, {}
+        content = json.loads(path.read_text())
+        return content["running"], content["outcomes"]
 
 
 # The job ----------------------------------------------------------------------------------------
@@ -107,30 +137,63 @@ def run_ranks(command: list[str], size: int, timeout: float = 300, **settings: s
 
 
 class Job:
-    """Runs its checks when the first outcome is asked for."""
+    """Runs its checks when an outcome is asked for that is not known yet.
 
-    def __init__(self, folder: pathlib.Path, adapter: str, modules: list[str], size: int):
-        self.size, self.problem = size, ""
-        self.outcomes: list[dict[str, tuple[str, str]]] = []
-        command = [str(HERE / "suite.py"), str(folder), adapter, *modules]
-        try:
-            run_ranks(command, size, HOROVOD_DYNAMIC_PROCESS_SETS="1", HOROVOD_TIMELINE="DYNAMIC")
-        except (AssertionError, subprocess.TimeoutExpired) as problem:
-            self.problem = str(problem)
-        for rank in range(size):
-            path = folder / f"{rank}.json"
-            self.outcomes.append(json.loads(path.read_text()) if path.exists() else {})
+    Ranks that die take the rest of their checks along. The check that was running then fails, and
+    the next question starts new ranks for those without an outcome.
+    """
+
+    def __init__(
+        self, folder: pathlib.Path, adapter: str, modules: list[str], size: int, **settings: str
+    ):
+        self.folder, self.adapter, self.size, self.settings = folder, adapter, size, settings
+        self.waiting = [(module, check) for module in modules for check in checks_of(module)]
+        self.outcomes: dict[str, tuple[str, str]] = {}
+        self.jobs = 0
 
     def outcome(self, check: str) -> tuple[str, str]:
-        missing = ("failed", f"it did not come to an end. {self.problem}")
-        by_rank = [outcomes.get(check, missing) for outcomes in self.outcomes]
-        for wanted in ("failed", "skipped"):
-            texts = [
-                f"rank {r}: {text}" for r, (kind, text) in enumerate(by_rank) if kind == wanted
-            ]
-            if texts:
-                return wanted, "\n".join(texts)
-        return "passed", ""
+        while check not in self.outcomes:
+            self._run_waiting()
+        return self.outcomes[check]
+
+    def _run_waiting(self) -> None:
+        self.jobs += 1
+        folder = self.folder / str(self.jobs)
+        folder.mkdir()
+        (folder / "checks.json").write_text(json.dumps(self.waiting))
+        problem = self._run_ranks(folder)
+        reports = [Report.read(folder / f"{rank}.json") for rank in range(self.size)]
+        names = [check for _, check in self.waiting]
+        begun = {running for running, _ in reports}
+        last_begun = next((check for check in reversed(names) if check in begun), None)
+        for check in names:
+            by_rank = [outcomes.get(check) for _, outcomes in reports]
+            if None not in by_rank:
+                self.outcomes[check] = together(by_rank)
+            elif check == last_begun:
+                self.outcomes[check] = "failed", f"it has ended its process. {problem}"
+            elif last_begun is None or self.jobs == MOST_JOBS:
+                self.outcomes[check] = "failed", f"it was never run. {problem}"
+        self.waiting = [each for each in self.waiting if each[1] not in self.outcomes]
+
+    def _run_ranks(self, folder: pathlib.Path) -> str:
+        """Why the ranks did not end well, or nothing."""
+        command = [str(HERE / "suite.py"), str(folder), self.adapter]
+        settings = {"HOROVOD_DYNAMIC_PROCESS_SETS": "1", "HOROVOD_TIMELINE": "DYNAMIC"}
+        try:
+            run_ranks(command, self.size, **{**settings, **self.settings})
+        except (AssertionError, subprocess.TimeoutExpired) as problem:
+            return str(problem)
+        return ""
+
+
+def together(by_rank: list[tuple[str, str]]) -> tuple[str, str]:
+    """The worst of the ranks' outcomes."""
+    for wanted in ("failed", "skipped"):
+        texts = [f"rank {r}: {text}" for r, (kind, text) in enumerate(by_rank) if kind == wanted]
+        if texts:
+            return wanted, "\n".join(texts)
+    return "passed", ""
 
 
 def cases_of(modules: dict[int, list[str]]) -> list:
@@ -161,4 +224,4 @@ def judge(outcome: tuple[str, str]) -> None:
 if __name__ == "__main__":
     import suite  # so that checks and this see one class Skip
 
-    suite.run_rank(sys.argv[1], sys.argv[2], sys.argv[3:])
+    suite.run_rank(pathlib.Path(sys.argv[1]), sys.argv[2])

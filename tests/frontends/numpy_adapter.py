@@ -1,0 +1,14 @@
+"""No framework at all, for checks of the suite itself."""
+
+import numpy as np
+from horovod.common import arrays, basics
+
+
+class Frontend:
+    hvd = basics
+
+    def start(self):
+        basics.init()
+
+    def everybody(self, name):
+        arrays.allreduce(np.zeros(1), name=name)
