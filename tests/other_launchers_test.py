@@ -1,5 +1,7 @@
 """Jobs whose ranks somebody else has started: mpirun, srun, or a user who sets variables."""
 
+from __future__ import annotations
+
 import os
 import socket
 import subprocess
@@ -25,6 +27,48 @@ for again in range(2):
     library.hvd_shutdown()
 """
 
+# Ranks 1 and 0 are a job, in that order, rank 2 is alone, rank 3 is in no job; then all are one.
+PARTS = """
+import ctypes
+import os
+import sys
+import native
+library = native.load()
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+for ranks in ([[1, 0], [1, 0], [2], []][rank], [0, 1, 2, 3] if rank else None):
+    if ranks == []:
+        continue
+    count = len(ranks or [])
+    given = (ctypes.c_int * count)(*(ranks or []))
+    assert library.horovod_init(given, count, None, None, 0) == 1, library.hvd_error()
+    assert library.horovod_mpi_enabled() == library.horovod_mpi_threads_supported() == 1
+    sys.stdout.write(f"{rank}: rank {library.hvd_rank()} of {library.hvd_size()}\\n")
+    sys.stdout.flush()
+    library.hvd_shutdown()
+"""
+# Rank 2 is in no job, and ends while the others are in theirs. What it has started itself is no
+# rank, whatever it inherits.
+OUTSIDER = """
+import ctypes
+import os
+import subprocess
+import sys
+import time
+import native
+library = native.load()
+if len(sys.argv) > 1:
+    sys.exit(0)
+if os.environ["OMPI_COMM_WORLD_RANK"] != "2":
+    given = (ctypes.c_int * 2)(0, 1)
+    assert library.horovod_init(given, 2, None, None, 0) == 1, library.hvd_error()
+    subprocess.run([sys.executable, __file__, "child"], check=True)
+    time.sleep(0.8)
+    library.hvd_shutdown()
+    assert library.horovod_init(given, 2, None, None, 0) == 1, library.hvd_error()
+else:
+    time.sleep(0.5)
+"""
+
 
 def by_hand() -> dict[str, str]:
     """What a user sets who has no launcher of ours: nobody serves the rendezvous but rank 0."""
@@ -39,21 +83,38 @@ def by_hand() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["rendezvous", "pmix"])
-def test_mpirun_starts_ranks_that_meet_at_rank_0(told):
-    """Told where, or not told anything: they then meet by what mpirun itself offers."""
-    settings = by_hand() if told else {}
+def mpirun(ranks: int, program: str, settings: dict[str, str] | None = None) -> list[str]:
+    """The lines that ranks of this source, or file, have written, sorted."""
+    code = [program] if program.endswith(".py") else ["-c", program]
     run = subprocess.run(
-        [*MPIRUN, "-n", "3", sys.executable, "-c", RANK],
-        env=os.environ | {"PYTHONPATH": str(native.ROOT / "tests")} | settings,
+        [*MPIRUN, "-n", str(ranks), sys.executable, *code],
+        env=os.environ | {"PYTHONPATH": str(native.ROOT / "tests")} | (settings or {}),
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    lines = sorted(run.stdout.splitlines())
+    return sorted(run.stdout.splitlines())
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["rendezvous", "pmix"])
+def test_mpirun_starts_ranks_that_meet_at_rank_0(told):
+    """Told where, or not told anything: they then meet by what mpirun itself offers."""
+    lines = mpirun(3, RANK, by_hand() if told else {})
     assert lines == [f"rank {rank} of 3" for rank in range(3) for _ in range(2)]
+
+
+def test_lists_of_ranks_are_jobs_of_their_own():
+    alone = ["0: rank 1 of 2", "1: rank 0 of 2", "2: rank 0 of 1"]
+    together = [f"{rank}: rank {rank} of 4" for rank in range(4)]
+    assert mpirun(4, PARTS) == sorted(alone + together)
+
+
+def test_a_rank_that_is_in_no_job_ends_without_harm(tmp_path):
+    program = tmp_path / "rank.py"
+    program.write_text(OUTSIDER)
+    assert mpirun(3, str(program)) == []
 
 
 def test_variables_of_slurm_are_a_place_beside_a_rendezvous():

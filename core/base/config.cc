@@ -456,7 +456,7 @@ struct ForeignPlace {
   const char* launcher;
   const char* rank;
   const char* size;
-  bool always_parallel;
+  bool is_mpi;  // so that the process is one of a parallel program
 };
 constexpr ForeignPlace kForeignPlaces[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true},
@@ -471,7 +471,7 @@ void read_foreign_place(Config::Lookup lookup, Config& config, std::vector<std::
     const char* rank = lookup(place.rank);
     const char* size = lookup(place.size);
     if (rank == nullptr || size == nullptr) continue;
-    if (!place.always_parallel && config.rendezvous.empty()) continue;
+    if (!place.is_mpi && config.rendezvous.empty()) continue;
     if (!read_number(trimmed(rank), config.rank) || !read_number(trimmed(size), config.size) ||
         config.rank < 0 || config.rank >= config.size) {
       problems.push_back(fmt::format("{}=\"{}\" and {}=\"{}\" are not a place in a job", place.rank,
@@ -479,6 +479,20 @@ void read_foreign_place(Config::Lookup lookup, Config& config, std::vector<std::
     }
     return;
   }
+}
+
+// Also where our own variables have given the place: a launcher of ours may use an MPI launcher.
+bool is_place_in_mpi(Config::Lookup lookup, const Config& config) {
+  for (const ForeignPlace& place : kForeignPlaces) {
+    const char* rank = lookup(place.rank);
+    const char* size = lookup(place.size);
+    if (!place.is_mpi || rank == nullptr || size == nullptr) continue;
+    int rank_there = 0;
+    int size_there = 0;
+    return read_number(trimmed(rank), rank_there) && read_number(trimmed(size), size_there) &&
+           rank_there == config.rank && size_there == config.size;
+  }
+  return false;
 }
 
 // Checks across variables ----------------------------------------------------------------------
@@ -516,6 +530,7 @@ void finish(Config::Lookup lookup, Config& config, std::vector<std::string>& pro
                                     config.rendezvous_port);
   }
   read_foreign_place(lookup, config, problems);
+  config.started_by_mpi = is_place_in_mpi(lookup, config);
   fit_stall_times(config);
   if (config.was_given("HOROVOD_AUTOTUNE_LOG") && !config.autotune) {
     config.warnings.emplace_back(
@@ -655,8 +670,8 @@ std::string settings_page() {
       "and nobody else does.\n\n| Launcher | Rank | Size |\n|---|---|---|\n";
   for (const ForeignPlace& place : kForeignPlaces) {
     page += fmt::format("| {}{} | `{}` | `{}` |\n", place.launcher,
-                        place.always_parallel ? "" : " (only beside `HOROVOD_RENDEZVOUS`)",
-                        place.rank, place.size);
+                        place.is_mpi ? "" : " (only beside `HOROVOD_RENDEZVOUS`)", place.rank,
+                        place.size);
   }
   return page;
 }

@@ -124,6 +124,10 @@ struct Config {
   std::string rendezvous_host;
   int rendezvous_port = 0;
 
+  // Whether an MPI launcher counts this process as the same rank of as many: ranks of MPI are then
+  // ranks of ours.
+  bool started_by_mpi = false;
+
   // Variables that had a value: autotune leaves alone what the user has set.
   std::vector<std::string_view> given;
   bool was_given(std::string_view variable) const;

@@ -226,11 +226,17 @@ TEST(Config, APlaceFromAnotherLauncherCountsUnlessThereIsOneOfOurs) {
   Environment mpi = {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}};
   EXPECT_EQ(read(mpi)->rank, 2);
   EXPECT_EQ(read(mpi)->size, 4);
+  EXPECT_TRUE(read(mpi)->started_by_mpi);
+  mpi["HOROVOD_RANK"] = "2";
+  mpi["HOROVOD_SIZE"] = "4";
+  EXPECT_TRUE(read(mpi)->started_by_mpi) << "as ranks of horovod.spark.run(use_mpi=True)";
   mpi["HOROVOD_RANK"] = "1";
+  EXPECT_FALSE(read(mpi)->started_by_mpi);
   mpi["HOROVOD_SIZE"] = "3";
   EXPECT_EQ(read(mpi)->rank, 1);
   EXPECT_EQ(read(mpi)->size, 3);
   EXPECT_EQ(read({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})->size, 2);
+  EXPECT_TRUE(read({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})->started_by_mpi);
   EXPECT_EQ(read({{"PMI_SIZE", "2"}})->size, 1) << "half a place is none";
   EXPECT_THAT(complaint({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}), HasSubstr("PMI_RANK=\"2\""));
 }

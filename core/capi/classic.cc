@@ -1,8 +1,11 @@
 #include "capi/classic.h"
 
 #include <algorithm>
+#include <memory>
 #include <new>
 #include <vector>
+
+#include "capi/process.h"
 
 namespace {
 
@@ -61,9 +64,12 @@ int horovod_cross_size(void) { return hvd_cross_size(); }
 int horovod_is_homogeneous(void) { return hvd_is_homogeneous(); }
 
 int horovod_mpi_threads_supported(void) {
-  return hvd_is_initialized() != 0 ? 0 : HOROVOD_ERROR_INIT;
+  return hvd_is_initialized() != 0 ? horovod_mpi_enabled() : HOROVOD_ERROR_INIT;
 }
-int horovod_mpi_enabled(void) { return 0; }
+int horovod_mpi_enabled(void) {
+  const std::shared_ptr<hvd::Job> job = hvd::Process::current().job();
+  return job != nullptr && job->config().started_by_mpi ? 1 : 0;
+}
 int horovod_mpi_built(void) { return 0; }
 int horovod_gloo_enabled(void) { return hvd_is_initialized(); }
 int horovod_gloo_built(void) { return 1; }

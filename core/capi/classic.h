@@ -39,7 +39,9 @@ HVD_API int horovod_cross_rank(void);
 HVD_API int horovod_cross_size(void);
 HVD_API int horovod_is_homogeneous(void);
 
-/* "gloo" is the classic name for collectives of host memory without MPI, which is what there is. */
+/* "gloo" is the classic name for collectives of host memory without MPI, which is what there is.
+ * MPI is "enabled" in a job that an MPI launcher has started: the program may use it beside the
+ * library, which itself makes no calls of MPI and so allows it any threads. */
 HVD_API int horovod_mpi_threads_supported(void);
 HVD_API int horovod_mpi_enabled(void);
 HVD_API int horovod_mpi_built(void);

@@ -98,8 +98,8 @@ typedef struct hvd_init_options {
 /* Joins the job that the HOROVOD_* variables describe; without them the process is a job of one.
  * Waits for the other ranks. `options` may be NULL. Does nothing while a job is running; one that
  * has ended, because a rank was lost or has shut down, is left first. After a failure there is no
- * job, and hvd_init may be called again. Ranks find each other by how many times they have called:
- * when one tries again, all have to.
+ * job, and hvd_init may be called again. Ranks find each other by how many times they have called
+ * with the same ranks: when one tries again, all have to.
  * Takes _HOROVOD_SECRET_KEY out of the environment, so that programs which the caller starts do not
  * get it. Later calls of this process, and of its forked children, still know it. */
 HVD_API hvd_code hvd_init(const hvd_init_options* options);

@@ -1,10 +1,12 @@
-// Where the ranks of a job meet: at the store of the launcher, at one that rank 0 serves at the
-// address everybody was told, or, where mpirun has started the ranks and nobody was told anything,
-// at one whose address rank 0 spreads by PMIx.
+// Where the ranks of a job meet: at the store of the launcher, at one that the first rank serves at
+// the address that all ranks were given, or, where mpirun has started the ranks and they were given
+// no address, at one whose address the first rank spreads by PMIx.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "base/deadline.h"
@@ -21,16 +23,20 @@ namespace hvd {
 // its own time, so a store that ended with rank 0's job would take the others' next one with it.
 class Meeting {
  public:
-  // With `all_ranks` every rank that was started takes part: only then PMIx can be used.
-  Status arrange(Config& config, bool all_ranks, Deadline deadline);
+  // `ranks`: those that take part, of those that were started; empty: all. Jobs of other ranks may
+  // start at the same time. A job of one rank needs no meeting, but mpirun has to see that rank
+  // too.
+  Status arrange(Config& config, const std::vector<int>& ranks, Deadline deadline);
 
  private:
-  Status meet_by_pmix(Config& config, Deadline deadline);
+  Status meet_by_pmix(Config& config, int leader, Deadline deadline);
+  Result<std::string> serve_everywhere(const Config& config);
   void serve(const std::string& rendezvous, const Secret& secret, bool tls, Deadline deadline);
 
   std::unique_ptr<StoreServer> served_;  // if this rank serves the store
   std::string served_at_;                // HOROVOD_RENDEZVOUS of that time
-  std::string heard_;                    // what PMIx has said
+  std::unique_ptr<StoreServer> led_;     // the store of the jobs whose first rank this is, by PMIx
+  std::map<int, std::string> words_;     // what ranks have said by PMIx, this one among them
 };
 
 }  // namespace hvd

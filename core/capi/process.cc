@@ -1,16 +1,48 @@
 #include "capi/process.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
+#include <set>
 #include <utility>
 
 #include "base/config.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "net/pmix.h"
 
 namespace hvd {
 namespace {
 
+[[maybe_unused]] const bool kExitPrepared = (Pmix::prepare_exit(), true);
+
 constexpr size_t kMostAside = 4096;  // operations of some 600 bytes
+
+Status check_ranks(const Config& config, const std::vector<int>& ranks) {
+  if (ranks.empty()) return Status::ok();
+  const auto complaint = [&ranks](const std::string& why) {
+    return invalid_argument(
+        fmt::format("{} the ranks that init() was given: {}", why, fmt::join(ranks, ", ")));
+  };
+  std::set<int> seen;
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= config.size)
+      return complaint(fmt::format("{} ranks were started, but {} is among", config.size, rank));
+    if (!seen.insert(rank).second) return complaint(fmt::format("rank {} is twice among", rank));
+  }
+  if (seen.count(config.rank) == 0)
+    return complaint(fmt::format("rank {} is not among", config.rank));
+  return Status::ok();
+}
+
+// Whether a list says no more than none does. Some ranks may give it and others none.
+bool is_everybody(const std::vector<int>& ranks, int size) {
+  if (ranks.size() != static_cast<size_t>(size)) return false;
+  for (int rank = 0; rank < size; ++rank) {
+    if (ranks[static_cast<size_t>(rank)] != rank) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -67,12 +99,11 @@ Status Process::start(JobOptions options) {
   HVD_TRY_ASSIGN(options.config,
                  Config::from_environment(secret == nullptr ? SecretText() : *secret));
   configure_log(options.config.log_level, options.config.log_hide_time);
-  const bool all_ranks = options.ranks.empty();
-  if ((all_ranks ? options.config.size : static_cast<int>(options.ranks.size())) > 1) {
-    const Deadline deadline = Deadline::after(options.config.timeout);
-    HVD_TRY(meeting_.arrange(options.config, all_ranks, deadline));
-  }
-  options.round = rounds_[options.config.rendezvous]++;
+  HVD_TRY(check_ranks(options.config, options.ranks));
+  if (is_everybody(options.ranks, options.config.size)) options.ranks.clear();
+  const Deadline deadline = Deadline::after(options.config.timeout);
+  HVD_TRY(meeting_.arrange(options.config, options.ranks, deadline));
+  options.round = rounds_[{options.config.rendezvous, options.ranks}]++;
   HVD_TRY_ASSIGN(std::unique_ptr<Job> made, Job::start(options));
   if (Interrupt::raised_before()) return timeout_error("interrupted");
   set_log_rank(made->place().rank);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/config.h"
@@ -94,8 +95,9 @@ class Process {
 
   Turn changing_;  // held while a job starts or ends
   Meeting meeting_ HVD_GUARDED_BY(changing_);
-  // Attempts to start a job, by rendezvous: its ranks find each other under that number.
-  std::map<std::string, int> rounds_ HVD_GUARDED_BY(changing_);
+  // Attempts to start a job of these ranks at this rendezvous: its ranks find each other under that
+  // number. Jobs of other ranks do not count, since not all ranks of this one were in them.
+  std::map<std::pair<std::string, std::vector<int>>, int> rounds_ HVD_GUARDED_BY(changing_);
 
   // The last secret that the environment had; null if it never had one. A forked child reads its
   // parent's without a lock.

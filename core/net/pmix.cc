@@ -1,30 +1,29 @@
 #include "net/pmix.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdint>
+#include <atomic>
+#include <cstddef>
 #include <cstdlib>
-#include <cstring>
-#include <thread>
+#include <fstream>
+#include <utility>
+
+#include "base/mutex.h"
+#include "net/fd.h"
+#include "net/retry_pauses.h"
 
 namespace hvd {
 namespace {
 
 // The binary interface of PMIx 2 to 5, as far as it is needed: these have not changed since.
 constexpr int kSuccess = 0;
-constexpr int kTimedOut = -24;
 constexpr int kNotFound = -46;
-// PMIx waits for the first word of a rank. For a further one, as after a shutdown, it says at once
-// that there is none, and has no way to wait.
-constexpr std::chrono::milliseconds kAskAgain{10};
 constexpr uint8_t kGlobalScope = 3;
 constexpr uint16_t kStringType = 3;
-constexpr uint16_t kIntType = 6;
-constexpr char kTimeoutKey[] = "pmix.timeout";
 
 struct Proc {
   std::array<char, 256> job{};
@@ -35,39 +34,62 @@ struct Value {
   uint16_t type = 0;
   union {
     char* text;
-    int number;
     std::array<std::byte, 64> room;  // more than any version has
   } data{};
 };
 
-struct Info {
-  std::array<char, 512> key{};
-  uint32_t flags = 0;
-  Value value;
-};
+using Heard = void (*)(int code, Value* value, void* context);
 
-class Library {
- public:
+constexpr char kLibrary[] = "libpmix.so.2";
+
+// The library that the launcher itself uses, by what its process has mapped. MPI of the same
+// installation will use that one too, and cannot be loaded beside one of another version, which the
+// system may have as well. Empty if it is not found: the launcher may have PMIx built in.
+std::string library_of_launcher() {
+  constexpr int kShells = 3;  // between the launcher and this process
+  for (pid_t pid = ::getppid(), level = 0; pid > 1 && level <= kShells; ++level) {
+    std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+    for (std::string line; std::getline(maps, line);) {
+      const size_t path = line.find('/');
+      if (path != std::string::npos && line.find("/libpmix.so.2", path) != std::string::npos)
+        return line.substr(path);
+    }
+    std::ifstream status(fmt::format("/proc/{}/status", pid));
+    pid = 0;
+    for (std::string word; status >> word && pid == 0;) {
+      if (word == "PPid:") status >> pid;
+    }
+  }
+  return "";
+}
+
+struct Library {
+  static bool is_loaded() { return ::dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD) != nullptr; }
   static Result<Library> open() {
-    void* handle = ::dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+    void* handle = ::dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
     if (handle == nullptr) {
-      return unavailable(fmt::format("libpmix.so.2 cannot be loaded: {}", ::dlerror()));
+      if (const std::string path = library_of_launcher(); !path.empty())
+        handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    }
+    if (handle == nullptr) handle = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      return unavailable(fmt::format("{} cannot be loaded: {}", kLibrary, ::dlerror()));
     }
     Library library;
     const bool complete =
         find(handle, "PMIx_Init", library.init) && find(handle, "PMIx_Put", library.put) &&
-        find(handle, "PMIx_Commit", library.commit) && find(handle, "PMIx_Get", library.get) &&
+        find(handle, "PMIx_Commit", library.commit) && find(handle, "PMIx_Get_nb", library.get) &&
         find(handle, "PMIx_Finalize", library.finalize);
-    if (!complete) return unavailable("libpmix.so.2 lacks functions of PMIx 2");
+    if (!complete) return unavailable(fmt::format("{} lacks functions of PMIx 2", kLibrary));
     return library;
   }
 
-  int (*init)(Proc* self, Info* info, size_t count) = nullptr;
+  int (*init)(Proc* self, const void* info, size_t count) = nullptr;
   int (*put)(uint8_t scope, const char* key, Value* value) = nullptr;
   int (*commit)() = nullptr;
-  int (*get)(const Proc* who, const char* key, const Info* info, size_t count,
-             Value** value) = nullptr;
-  int (*finalize)(const Info* info, size_t count) = nullptr;
+  int (*get)(const Proc* who, const char* key, const void* info, size_t count, Heard heard,
+             void* context) = nullptr;
+  int (*finalize)(const void* info, size_t count) = nullptr;
 
  private:
   template <typename Function>
@@ -77,63 +99,138 @@ class Library {
   }
 };
 
-Status tell(const Library& pmix, const std::string& key, std::string word) {
+// What PMIx answers to one question. Its thread fills it in, perhaps after the asker has given up.
+struct Answer {
+  Mutex mutex;
+  CondVar came;
+  bool is_there HVD_GUARDED_BY(mutex) = false;
+  int code HVD_GUARDED_BY(mutex) = kSuccess;
+  std::string word HVD_GUARDED_BY(mutex);
+
+  static void take(int code, Value* value, void* context) {
+    const std::unique_ptr<std::shared_ptr<Answer>> held(
+        static_cast<std::shared_ptr<Answer>*>(context));
+    Answer& answer = **held;
+    MutexLock lock(answer.mutex);
+    answer.is_there = true;
+    answer.code = code;
+    if (code == kSuccess && value != nullptr && value->type == kStringType)
+      answer.word = value->data.text;
+    answer.came.notify_all();
+  }
+};
+
+std::atomic<Pmix*> joined{nullptr};  // never destroyed: its thread may be at work at exit
+
+// A file that says to other ranks on this host that one of them has joined. Open MPI has a folder
+// for each job on each host, which only its user can read and which it removes in the end.
+std::string mark_of_joined_ranks() {
+  const char* folder = std::getenv("PMIX_SERVER_TMPDIR");
+  const char* job = std::getenv("PMIX_NAMESPACE");
+  if (folder == nullptr || job == nullptr) return "";
+  return fmt::format("{}/hvd-joined-{}", folder, job);
+}
+
+// Whether the launcher has started this process itself. Programs that a rank starts inherit its
+// name in PMIx, and what they do there would be taken for the rank's. The launcher makes a rank the
+// leader of a process group, but not of a session.
+bool is_rank() { return ::getpid() == ::getpgrp() && ::getpid() != ::getsid(0); }
+
+Status has_not_spoken(int rank) {
+  return timeout_error(fmt::format("rank {} has not said where to meet", rank));
+}
+
+}  // namespace
+
+struct Pmix::Client {
+  Library library;
+  Proc self;
+
+  // One question. Without a word: kNotFound if the rank has told other things, but not this.
+  Result<std::string> ask(int rank, const std::string& key, Deadline deadline) const;
+};
+
+Result<std::string> Pmix::Client::ask(int rank, const std::string& key, Deadline deadline) const {
+  Proc who = self;
+  who.rank = static_cast<uint32_t>(rank);
+  const auto answer = std::make_shared<Answer>();
+  auto held = std::make_unique<std::shared_ptr<Answer>>(answer);
+  int code = library.get(&who, key.c_str(), nullptr, 0, Answer::take, held.get());
+  if (code == kSuccess) {
+    (void)held.release();
+    MutexLock lock(answer->mutex);
+    while (!answer->is_there) {
+      if (!answer->came.wait(answer->mutex, deadline)) return has_not_spoken(rank);
+    }
+    code = answer->code;
+    if (code == kSuccess && !answer->word.empty()) return answer->word;
+  }
+  if (code == kNotFound) return not_found(key);
+  return unavailable(fmt::format("PMIx does not say where rank {} is: error {}", rank, code));
+}
+
+bool Pmix::is_offered() { return std::getenv("PMIX_NAMESPACE") != nullptr; }
+
+Pmix::Pmix(std::unique_ptr<Client> client) : client_(std::move(client)) {}
+
+Result<Pmix*> Pmix::join() {
+  if (Pmix* before = joined.load(); before != nullptr) {
+    if (!before->mark_.in_child()) return before;
+    return unavailable(
+        "this process was forked by a rank that is in PMIx, which it cannot use then; start it as "
+        "a program of its own, or fork before hvd.init()");
+  }
+  auto client = std::make_unique<Client>();
+  HVD_TRY_ASSIGN(client->library, Library::open());
+  // First: a rank that exits now sees it in time.
+  const Fd mark(::open(mark_of_joined_ranks().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  if (const int code = client->library.init(&client->self, nullptr, 0); code != kSuccess)
+    return unavailable(fmt::format("PMIx does not start: error {}", code));
+  joined = new Pmix(std::move(client));
+  return joined.load();
+}
+
+void Pmix::prepare_exit() {
+  static const ForkMark mark;
+  if (!is_offered()) return;
+  (void)std::atexit([] {
+    if (!mark.in_child()) exit();
+  });
+}
+
+void Pmix::exit() {
+  if (joined == nullptr) {
+    // A library that is loaded is MPI's, which has joined and left by itself.
+    if (::access(mark_of_joined_ranks().c_str(), F_OK) != 0 || !is_rank() || Library::is_loaded())
+      return;
+    if (!join().is_ok()) return;
+  }
+  const Pmix* pmix = joined.load();
+  if (!pmix->mark_.in_child()) (void)pmix->client_->library.finalize(nullptr, 0);
+}
+
+int Pmix::rank() const { return static_cast<int>(client_->self.rank); }
+
+Status Pmix::tell(const std::string& key, std::string word) {
   Value value;
   value.type = kStringType;
   value.data.text = word.data();
-  int code = pmix.put(kGlobalScope, key.c_str(), &value);
-  if (code == kSuccess) code = pmix.commit();
+  int code = client_->library.put(kGlobalScope, key.c_str(), &value);
+  if (code == kSuccess) code = client_->library.commit();
   if (code != kSuccess)
     return unavailable(fmt::format("PMIx does not take our word: error {}", code));
   return Status::ok();
 }
 
-Result<std::string> hear(const Library& pmix, const Proc& self, const std::string& key,
-                         Deadline deadline) {
-  Proc root = self;
-  root.rank = 0;
-  Info limit;
-  std::copy(std::begin(kTimeoutKey), std::end(kTimeoutKey), limit.key.begin());
-  limit.value.type = kIntType;
-  const auto left = std::chrono::ceil<std::chrono::seconds>(deadline.remaining());
-  limit.value.data.number = static_cast<int>(std::clamp<int64_t>(left.count(), 1, 86'400));
-  Value* value = nullptr;
-  int code = pmix.get(&root, key.c_str(), &limit, 1, &value);
-  while (code == kNotFound && !deadline.expired()) {
-    std::this_thread::sleep_for(kAskAgain);
-    code = pmix.get(&root, key.c_str(), &limit, 1, &value);
+// PMIx waits for the first things that a rank tells. If that was something else, as MPI's, it says
+// at once that our word is not there, and has no way to wait for it.
+Result<std::string> Pmix::hear(int rank, const std::string& key, Deadline deadline) {
+  RetryPauses pauses(deadline);
+  while (true) {
+    auto word = client_->ask(rank, key, deadline);
+    if (word.is_ok() || word.status().code() != StatusCode::kNotFound) return word;
+    if (!pauses.pause()) return has_not_spoken(rank);
   }
-  if (code == kTimedOut || code == kNotFound)
-    return timeout_error("rank 0 has not said where to meet");
-  if (code != kSuccess || value == nullptr || value->type != kStringType) {
-    return unavailable(fmt::format("PMIx does not say where rank 0 is: error {}", code));
-  }
-  std::string word = value->data.text;
-  std::free(value->data.text);
-  std::free(value);
-  return word;
-}
-
-}  // namespace
-
-bool started_with_pmix() { return std::getenv("PMIX_NAMESPACE") != nullptr; }
-
-Result<std::string> share_by_pmix(const std::string& key, const std::optional<std::string>& word,
-                                  Deadline deadline) {
-  HVD_TRY_ASSIGN(const Library pmix, Library::open());
-  Proc self;
-  if (const int code = pmix.init(&self, nullptr, 0); code != kSuccess) {
-    return unavailable(fmt::format("PMIx does not start: error {}", code));
-  }
-  Result<std::string> heard = word.value_or("");
-  if (word.has_value()) {
-    const Status told = tell(pmix, key, *word);
-    if (!told.is_ok()) heard = told;
-  } else {
-    heard = hear(pmix, self, key, deadline);
-  }
-  (void)pmix.finalize(nullptr, 0);
-  return heard;
 }
 
 }  // namespace hvd

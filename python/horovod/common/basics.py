@@ -27,6 +27,7 @@ from horovod._core import (
     rocm_built,
     size,
 )
+from horovod.common import mpi
 from horovod.common import process_sets as sets
 from horovod.common.exceptions import ErrorCode, StartError
 
@@ -74,24 +75,25 @@ def _ranks_of(comm: Any) -> list[int]:
     """The ranks that are to take part; empty for all."""
     if comm is None:
         return []
-    if type(comm).__module__.split(".")[0] == "mpi4py":
-        raise ValueError(
-            "init cannot take an MPI communicator: this build has no MPI (HOROVOD_WITH_MPI); "
-            "pass a list of ranks, or nothing"
-        )
+    if mpi.is_communicator(comm):
+        return mpi.world_ranks(comm)
     try:
         ranks = list(comm)
     except TypeError:
         ranks = [None]
     if any(isinstance(rank, bool) or not isinstance(rank, int) for rank in ranks):
-        raise ValueError(f"comm has to be a list of ranks, not {comm!r}")
+        raise ValueError(
+            f"comm has to be a list of ranks or a communicator of mpi4py, not {comm!r}"
+        )
     return ranks
 
 
 def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None = None) -> None:
     """Join the job that the launcher has described; without one, this process is a job of one.
 
-    comm: the ranks that take part, of those that were started; all by default.
+    comm: the ranks that take part, of those that were started; all by default. A list, the same on
+    each of them, or a communicator of mpi4py in a job of mpirun. Other ranks do not call init, or
+    are a job of their own by another list.
     process_sets: sets to register at once, or "dynamic" to allow add_process_set later.
 
     Does nothing while a job is running. An exception that a signal handler raises meanwhile, such
@@ -108,16 +110,22 @@ def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None 
         os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
     elif process_sets is not None:
         given = sets.check_process_sets(process_sets)
+    if any(process_set.mpi_comm is not None for process_set in given) and not is_initialized():
+        set_ranks = mpi.agree_on_sets(comm, ranks, given)
+    else:
+        set_ranks = [process_set.ranks for process_set in given]
     # First: a signal handler may raise as soon as there is a job.
     atexit.unregister(shutdown)
     atexit.register(shutdown)
     try:
-        _core.init(ranks, [process_set.ranks for process_set in given])
+        _core.init(ranks, set_ranks)
     except StartError as error:
         if error.code == ErrorCode.ALREADY_EXISTS:
             raise ValueError(f"a process set that init was given is a duplicate: {error}") from None
         raise
     sets._init_process_sets(given)
+    if mpi_enabled() and not ranks:
+        mpi.start_with_job()
 
 
 def shutdown() -> None:
@@ -133,9 +141,11 @@ def shutdown() -> None:
 
 
 def mpi_threads_supported() -> bool:
-    """Whether MPI allows several threads; ValueError without MPI, which this build has not."""
+    """Whether MPI allows several threads; ValueError in a job that no MPI launcher has started."""
     rank()
-    raise ValueError("MPI is not enabled in this job")
+    if not mpi_enabled():
+        raise ValueError("MPI is not enabled in this job: it was not started by an MPI launcher")
+    return mpi.threads_supported()
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:

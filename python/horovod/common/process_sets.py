@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from horovod import _core
-from horovod.common import settings
+from horovod.common import mpi, settings
 
 
 def is_dynamic() -> bool:
@@ -17,7 +17,8 @@ def is_dynamic() -> bool:
 class ProcessSet:
     """The ranks that take part in a collective, numbered anew in ascending order.
 
-    Only a registered set can be used: one that was passed to `init` or `add_process_set`.
+    Only a registered set can be used: one that was passed to `init` or `add_process_set`. One that
+    is made from a communicator of mpi4py gets its ranks from `init`.
     """
 
     process_set_id: int | None = None
@@ -25,12 +26,16 @@ class ProcessSet:
     mpi_comm: Any = None
 
     def __init__(self, ranks_or_comm: Any) -> None:
-        if _is_mpi_comm(ranks_or_comm):
+        if mpi.is_communicator(ranks_or_comm):
+            self.mpi_comm = ranks_or_comm
+            return
+        try:
+            ranks = list(ranks_or_comm)
+        except TypeError:
             raise ValueError(
-                "a process set cannot be made from an MPI communicator: this build has no MPI "
-                "(HOROVOD_WITH_MPI); pass a list of ranks"
-            )
-        ranks = list(ranks_or_comm)
+                "a process set is made from a list of ranks or a communicator of mpi4py, not "
+                f"{ranks_or_comm!r}"
+            ) from None
         if any(isinstance(rank, bool) or not isinstance(rank, int) for rank in ranks):
             raise ValueError(f"the ranks of a process set have to be integers: {ranks}")
         self.ranks = sorted(ranks)
@@ -77,20 +82,18 @@ global_process_set: ProcessSet = _GlobalProcessSet()
 _registered: list[ProcessSet] = []
 
 
-def _is_mpi_comm(value: Any) -> bool:
-    return type(value).__module__.split(".")[0] == "mpi4py"
-
-
 def check_process_sets(process_sets: Iterable[Any]) -> list[ProcessSet]:
     """The sets that `init` was given, no two of the same ranks."""
     sets = list(process_sets)
-    seen: list[list[int] | None] = []
+    seen: list[Any] = []
     for index, process_set in enumerate(sets):
         if not isinstance(process_set, ProcessSet):
             raise ValueError(f"process_sets[{index}] is {process_set!r}, not a ProcessSet")
-        if process_set is global_process_set or process_set.ranks in seen:
+        # Communicators of the same ranks are found when their ranks are known.
+        made_from = process_set if process_set.mpi_comm is not None else process_set.ranks
+        if process_set is global_process_set or made_from in seen:
             raise ValueError(f"process_sets[{index}], {process_set}, is a duplicate")
-        seen.append(process_set.ranks)
+        seen.append(made_from)
     return sets
 
 
@@ -134,9 +137,12 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
     too, get_process_set_ids_and_ranks() lists the set. hvd.shutdown() ends it.
     """
     if not isinstance(process_set, ProcessSet):
-        if _is_mpi_comm(process_set):
-            raise NotImplementedError("process sets from MPI communicators cannot be added")
         process_set = ProcessSet(process_set)
+    if process_set.mpi_comm is not None:
+        raise NotImplementedError(
+            "a process set from an MPI communicator cannot be added after init; pass a list of "
+            "ranks, or give the set to init"
+        )
     if process_set.process_set_id is not None:
         raise ValueError(f"a duplicate process set: {process_set} is registered already")
     ranks = process_set.ranks or []
