@@ -17,18 +17,26 @@ def attributes_of(plain: type) -> dict[str, Any]:
 def save_as(cls: type, plain: type) -> None:
     """Let the Keras that `plain` is of save instances of `cls` as those of `plain`."""
     for package in ("keras.src", "tf_keras.src"):
-        names = _table(f"{package}.api_export", "REGISTERED_OBJS_TO_NAMES")
-        _copy(names, cls, plain)
+        _copy(_table(f"{package}.api_export", "REGISTERED_OBJS_TO_NAMES"), cls, _public(plain))
         # Of classes with the decorator register_keras_serializable.
         registered = f"{package}.saving.object_registration"
         for table in ("GLOBAL_CUSTOM_NAMES", "_GLOBAL_CUSTOM_NAMES"):
-            _copy(_table(registered, table), cls, plain)
+            _copy(_table(registered, table), cls, [plain])
+
+
+def _public(plain: type) -> list[type]:
+    """The class itself; those of Keras for one backend are derived from the public ones."""
+    if not plain.__module__.startswith("keras."):
+        return [plain]
+    return [base for base in plain.__mro__ if base.__name__ == plain.__name__]
 
 
 def _table(module: str, name: str) -> dict[type, str]:
     return getattr(sys.modules.get(module), name, None) or {}
 
 
-def _copy(names: dict[type, str], cls: type, plain: type) -> None:
-    if plain in names:
-        names[cls] = names[plain]
+def _copy(names: dict[type, str], cls: type, candidates: list[type]) -> None:
+    for candidate in candidates:
+        if candidate in names:
+            names[cls] = names[candidate]
+            return
