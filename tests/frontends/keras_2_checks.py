@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import tempfile
+import types
 
 import horovod.tensorflow.keras as hvd
 import numpy as np
@@ -96,6 +97,21 @@ def check_computed_gradients_of_local_variables_stay(frontend):
         pairs = optimizer._compute_gradients(loss_of(shared, local), [shared, local])
         optimizer.apply_gradients(pairs)
         assert (shared.numpy(), local.numpy()) == (-total(), -(hvd.rank() + 1))
+
+
+def check_ranks_broadcast_with_unequal_numbers_of_local_variables(frontend):
+    for kind in KINDS:
+        optimizer = kind.SGD(1.0, momentum=0.9)
+        local = [tf.Variable(tf.ones(3))] if hvd.rank() == 0 else []
+        shared = tf.Variable([float(hvd.rank())])
+        callback = hvd.callbacks.BroadcastGlobalVariablesCallback(1)
+        for variable in local:
+            callback.register_local_var(variable)
+        variables = [*local, shared]
+        optimizer.apply_gradients([(tf.ones_like(v), v) for v in variables])
+        callback.set_model(types.SimpleNamespace(weights=variables, optimizer=optimizer))
+        callback.on_batch_end(0)
+        assert [v.numpy()[0] for v in variables] == [0.0] * len(variables)
 
 
 def check_computed_gradients_may_be_rows(frontend):

@@ -174,7 +174,6 @@ def check_values_go_round(frontend):
 
 
 def check_local_variables_and_their_slots_stay(frontend):
-    """Ranks have unequal numbers of them."""
     start()
     net = model(seed=hvd.rank())
     net.compile(keras.optimizers.legacy.SGD(0.1, momentum=0.9), "mse")
