@@ -554,6 +554,7 @@ def check_values_go_round(frontend):
         got = module.reducescatter(np.arange(2.0 * size) + rank, op=module.Sum).numpy()
         assert got.tolist() == [(2 * rank + i + mean) * size for i in range(2)]
     assert hvk.allreduce(np.float64(rank), average=False) == mean * size
+    raises(TypeError, "horovod.tensorflow", tf.function(hvd.allreduce), tf.ones(1))
     raises(RuntimeError, "graphs only", hvd.broadcast_global_variables, 0)
     raises(RuntimeError, "graphs only", hvk.broadcast_global_variables, 0)
 

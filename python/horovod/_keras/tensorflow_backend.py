@@ -40,6 +40,10 @@ def array(value: Any) -> np.ndarray:
         return tf.make_ndarray(tf.make_tensor_proto(value))
     if tf.executing_eagerly():
         return np.asarray(tf.convert_to_tensor(value))
+    if tf.inside_function():
+        raise TypeError(
+            "in a tf.function tensors have no values yet; use the collectives of horovod.tensorflow"
+        )
     session = tf.compat.v1.get_default_session() or graph.keras_backend().get_session()
     return np.asarray(session.run(value))
 
