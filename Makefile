@@ -109,9 +109,12 @@ python: setup build-dev
 .venv-frontends/requirements.txt: scripts/requirements-torch.txt | setup
 	@scripts/make_venv.sh .venv-frontends scripts/requirements-torch.txt
 
-.venv-frontends/requirements-others.txt: scripts/requirements-others.txt | $(TORCH)
+.venv-frontends/requirements-others.txt: scripts/requirements-others.txt \
+		scripts/requirements-no-deps.txt | $(TORCH)
 	@echo "adding TensorFlow, Keras, JAX and Spark to .venv-frontends"
 	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
+	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps \
+		-r scripts/requirements-no-deps.txt
 	@cp $< $@
 
 frameworks: $(TORCH) $(OTHER_FRAMEWORKS)

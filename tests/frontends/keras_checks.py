@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import pathlib
 import tempfile
+import warnings
 
 import horovod.keras as hvk
 import horovod.tensorflow.keras as hvd
@@ -13,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_matmul
 from conformance import raises
+from horovod import _keras
 from horovod.tensorflow.library import xla_problem
 from suite import Skip
 
@@ -320,7 +323,6 @@ def check_a_distributed_optimizer_keeps_its_class_name_and_configuration(fronten
     saved = keras.optimizers.serialize(optimizer)
     restored = keras.optimizers.deserialize(saved)
     assert type(restored).__name__ == "Adam" and restored.get_config() == plain.get_config()
-    raises(ValueError, "already", hvd.DistributedOptimizer, optimizer)
     raises(ValueError, "hvd.Average", lambda: hvd.DistributedOptimizer(adam(), op=2))
     raises(
         ValueError,
@@ -335,12 +337,59 @@ def check_a_distributed_optimizer_keeps_its_class_name_and_configuration(fronten
     raises(ValueError, "negative", lambda: hvd.DistributedOptimizer(adam(), groups=-1))
 
 
+def check_a_distributed_optimizer_says_that_it_is_of_horovod(frontend):
+    """Programs ask in these ways whether an optimizer is wrapped already."""
+    optimizer = hvd.DistributedOptimizer(adam())
+    assert optimizer.__module__.startswith("horovod")
+    assert "horovod._keras" in str(optimizer) and "horovod" in str(optimizer.__class__)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert hvd.DistributedOptimizer(optimizer, groups=2) is optimizer
+    assert [str(warning.message).count("already") for warning in said] == [1]
+    made = _keras.create_distributed_optimizer(
+        *(keras, adam(), "mine", "", "", hvd.Compression.none, True, 1.0, hvd.Sum, 2)
+    )
+    assert made._hvd_settings.groups == 2 and made.__module__.startswith("horovod")
+    assert _keras._PRE_TF_2_4_0 is False
+
+
+def check_variables_are_an_attribute_and_a_method(frontend):
+    optimizer = hvd.DistributedOptimizer(adam())
+    optimizer.build(model().trainable_variables)
+    assert len(optimizer.variables) == len(optimizer.variables()) > 8
+    frontend.hvd.broadcast_variables(optimizer.variables(), root_rank=0)
+
+
+def check_private_methods_can_be_replaced_in_one_optimizer(frontend):
+    for name in ("_allreduce", "_allreduce_grads"):
+        optimizer = hvd.DistributedOptimizer(sgd(1.0, 0.0), op=hvd.Sum)
+        plain = getattr(optimizer, name)
+        setattr(optimizer, name, lambda grads, vars, f=plain: [10 * g for g in f(grads, vars)])
+        weight = keras.Variable([0.0]) if IS_KERAS_3 else tf.Variable([0.0])
+        optimizer.apply_gradients([(tf.constant([hvd.rank() + 1.0]), weight)])
+        total = sum(rank + 1 for rank in range(hvd.size()))
+        assert weight.numpy() == -10 * total, name
+    optimizer = hvd.DistributedOptimizer(sgd(1.0, 0.0), op=hvd.Sum)
+    ones = [tf.ones(1)]
+    assert optimizer._allreduce_grads(ones, [weight], use_generic_names=True)[0] == hvd.size()
+    ready = optimizer._allreduce(ones, [weight])
+    optimizer.apply_gradients(zip(ready, [weight]))  # which does not reduce them again
+    assert weight.numpy() == -10 * total - hvd.size()
+
+
+@keras.utils.register_keras_serializable("tests")
+class Registered(keras.optimizers.SGD):
+    """An optimizer that Keras knows by a name."""
+
+
 class Own(keras.optimizers.SGD):
     """An optimizer that Keras does not know."""
 
 
 def check_a_model_is_loaded_with_a_distributed_optimizer(frontend):
-    for make, kind in ((adam, "keras"), (adam, "h5"), (lambda: Own(0.1, momentum=0.9), "keras")):
+    cases = [(adam, "keras"), (adam, "h5")]
+    cases += [(functools.partial(cls, 0.1, momentum=0.9), "keras") for cls in (Own, Registered)]
+    for make, kind in cases:
         net = model()
         fit(net, hvd.DistributedOptimizer(make()), mine(), ROWS)
         with tempfile.TemporaryDirectory() as folder:
@@ -383,6 +432,13 @@ def check_the_first_batch_ends_with_the_weights_of_the_root(frontend):
     net.set_weights(model(seed=hvd.rank()).get_weights())
     callback.on_batch_end(1)  # only once
     assert not same_everywhere(net.get_weights()[1:])
+
+    callback = CALLBACKS.BroadcastGlobalVariablesCallback(0)
+    replaced = []
+    plain = callback.on_batch_end
+    callback.on_batch_end = lambda batch, logs=None: (replaced.append(batch), plain(batch, logs))
+    net.fit(*mine(), batch_size=ROWS, verbose=0, callbacks=[callback])
+    assert replaced == list(range(STEPS)) and callback.broadcast_done
 
 
 def check_metrics_are_averaged_over_ranks(frontend):
@@ -487,18 +543,21 @@ def check_values_go_round(frontend):
     size, rank = hvd.size(), hvd.rank()
     mean = (size - 1) / 2
     for module in (hvd, hvk):
-        assert module.allreduce(float(rank)) == mean
+        assert module.allreduce(float(rank)).numpy() == mean
+        assert module.allreduce(float(rank)).dtype == tf.float32
         assert module.allreduce(np.float32([rank]), name="v", op=module.Sum)[0] == mean * size
         assert module.allreduce([rank + 0.5], compression=module.Compression.fp16)[0] == mean + 0.5
         assert (
             module.allreduce([float(rank)], prescale_factor=2.0, postscale_factor=3.0) == 6 * mean
         )
-        got = module.allgather(np.full((rank + 1, 2), rank))
+        got = module.allgather(np.full((rank + 1, 2), rank)).numpy()
         assert got[:, 0].tolist() == [r for r in range(size) for _ in range(r + 1)]
-        assert module.broadcast([rank, 5], 1).tolist() == [1, 5]
-        got = module.reducescatter(np.arange(2.0 * size) + rank, op=module.Sum)
+        assert module.broadcast([rank, 5], 1).numpy().tolist() == [1, 5]
+        assert module.broadcast(tf.Variable([rank]), 1).numpy() == 1
+        got = module.reducescatter(np.arange(2.0 * size) + rank, op=module.Sum).numpy()
         assert got.tolist() == [(2 * rank + i + mean) * size for i in range(2)]
     assert hvk.allreduce(np.float64(rank), average=False) == mean * size
+    raises(TypeError, "horovod.tensorflow", tf.function(hvd.allreduce), tf.ones(1))
     raises(RuntimeError, "graphs only", hvd.broadcast_global_variables, 0)
     raises(RuntimeError, "graphs only", hvk.broadcast_global_variables, 0)
 

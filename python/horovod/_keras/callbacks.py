@@ -39,6 +39,10 @@ class BroadcastGlobalVariables:
         self.local_variables = list(local_variables or ())
         self.broadcast_done = False
 
+    def register_local_var(self, var: Any) -> None:
+        """Leave a variable as it is on each rank."""
+        self.local_variables.append(var)
+
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
         if self.broadcast_done:
             return
@@ -115,7 +119,7 @@ class LearningRateSchedule:
 
     def on_train_begin(self, logs: Any = None) -> None:
         if not self.staircase and not self.steps_per_epoch:
-            self.steps_per_epoch = self.params.get("steps")
+            self.steps_per_epoch = _steps_per_epoch(self.params)
             if not self.steps_per_epoch:
                 raise ValueError(
                     "Keras does not know how many batches an epoch has; pass steps_per_epoch="
@@ -173,6 +177,15 @@ class LearningRateSchedule:
             for variable in getattr(optimizer, name, None) or ():
                 if variable is not None:
                     variable.assign(variable * factor)
+
+
+def _steps_per_epoch(params: dict[str, Any]) -> int | None:
+    """How many batches Keras says that an epoch has."""
+    samples, rows = params.get("samples"), params.get("batch_size")
+    # In a graph Keras counts samples.
+    if not params.get("steps") and samples and rows:
+        return -(-samples // rows)
+    return params.get("steps")
 
 
 class LearningRateWarmup(LearningRateSchedule):

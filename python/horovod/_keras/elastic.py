@@ -6,11 +6,12 @@ import functools
 from typing import Any, Callable
 
 from horovod._keras.functions import (
-    array_of,
     broadcast_variables,
     optimizer_variables,
+    read,
     shared_variables,
     sync_model,
+    write,
 )
 from horovod._keras.optimizer import Distributed
 from horovod.common import basics, objects
@@ -76,12 +77,10 @@ class KerasState(ObjectState):
 
     def restore(self) -> None:
         sync_model(self.model)
-        known = len(self._values)
-        for variable, value in zip(self._variables(), self._values):
-            variable.assign(value)
+        variables, known = self._variables(), len(self._values)
+        write(variables[:known], self._values)
         # Variables that the optimizer has got since are as they were when they came.
-        for variable in self._variables()[known:]:
-            variable.assign(0 * array_of(variable))
+        write(variables[known:], [0 * value for value in read(variables[known:])])
         self._forget_passes()
         super().restore()
 
@@ -100,7 +99,7 @@ class KerasState(ObjectState):
 
     def _save_model(self) -> None:
         sync_model(self.model)
-        self._values = [array_of(variable) for variable in self._variables()]
+        self._values = read(self._variables())
 
     def _forget_passes(self) -> None:
         """Ranks that have come since have none of a step that has begun."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from horovod._keras.optimizer import Distributed, Settings, distribute_in_place, is_keras_3
+from horovod._keras import graph
+from horovod._keras.optimizer import Distributed, is_distributed, is_keras_3
+from horovod._keras.settings import Settings
+from horovod._keras.wrap import distribute_in_place
 from horovod.common import arrays
 from horovod.common.basics import Average
 
@@ -21,27 +24,33 @@ def allreduce(
     postscale_factor: float,
     compression: Any,
 ) -> Any:
-    given = np.asarray(value)
-    compressed, context = compression.compress(backend.tensor(given))
-    factors = prescale_factor, postscale_factor
-    reduced = arrays.allreduce(backend.array(compressed), name, op, *factors)
-    result = compression.decompress(backend.tensor(reduced), context)
-    return backend.array(result)
+    how = name, op, prescale_factor, postscale_factor
+    given = backend.array(value)
+    if compression is backend.Compression.none:
+        return backend.result(arrays.allreduce(given, *how))
+    with backend.scratch():
+        compressed, context = compression.compress(backend.tensor(given))
+        reduced = arrays.allreduce(backend.array(compressed), *how)
+        restored = backend.array(compression.decompress(backend.tensor(reduced), context))
+    return backend.result(restored)
 
 
-def allgather(value: Any, name: str | None = None) -> np.ndarray:
-    """All ranks' values, one after the other along the first dimension."""
-    return arrays.allgather(value, name)
+def collectives(backend: Any) -> tuple[Callable[..., Any], ...]:
+    """allgather, broadcast and reducescatter of a module whose Keras works with this backend."""
 
+    def allgather(value: Any, name: str | None = None) -> Any:
+        """All ranks' values, one after the other along the first dimension."""
+        return backend.result(arrays.allgather(backend.array(value), name))
 
-def broadcast(value: Any, root_rank: int, name: str | None = None) -> np.ndarray:
-    """The value of the root."""
-    return arrays.grouped_broadcast([value], root_rank, name)[0]
+    def broadcast(value: Any, root_rank: int, name: str | None = None) -> Any:
+        """The value of the root."""
+        return backend.result(arrays.grouped_broadcast([backend.array(value)], root_rank, name)[0])
 
+    def reducescatter(value: Any, name: str | None = None, op: int = Average) -> Any:
+        """This rank's rows of the average, or of what `op` says."""
+        return backend.result(arrays.reducescatter(backend.array(value), name, op))
 
-def reducescatter(value: Any, name: str | None = None, op: int = Average) -> np.ndarray:
-    """This rank's rows of the average, or of what `op` says."""
-    return arrays.reducescatter(value, name, op)
+    return allgather, broadcast, reducescatter
 
 
 def array_of(variable: Any) -> np.ndarray:
@@ -51,15 +60,32 @@ def array_of(variable: Any) -> np.ndarray:
         import keras
 
         return np.array(keras.ops.convert_to_numpy(variable.value))
+    if graph.is_current():
+        return graph.read([variable])[0]
     return np.array(variable.numpy())
+
+
+def read(variables: Sequence[Any]) -> list[np.ndarray]:
+    """What is in variables."""
+    # All in one run of a session.
+    if graph.is_current():
+        return graph.read(variables)
+    return [array_of(variable) for variable in variables]
+
+
+def write(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
+    """Overwrite variables."""
+    if graph.is_current():
+        graph.write(variables, values)
+        return
+    for variable, value in zip(variables, values):
+        variable.assign(value)
 
 
 def broadcast_variables(variables: Sequence[Any], root_rank: int, name: str) -> None:
     """Overwrite variables with those of the root."""
     # Scalars of numpy are no arrays any more: assign wants the shape of the variable.
-    values = arrays.grouped_broadcast([array_of(v) for v in variables], root_rank, name)
-    for variable, value in zip(variables, values):
-        variable.assign(value)
+    write(variables, arrays.grouped_broadcast(read(variables), root_rank, name))
 
 
 def optimizer_variables(optimizer: Any) -> list[Any]:
@@ -99,17 +125,30 @@ def inner_variable(variable: Any) -> Any:
 
 
 def _kept_for(local: list[Any], optimizer: Any) -> list[Any]:
-    """Moments and the like: optimizers have lists of them, in the order of the variables."""
+    """Moments and the like."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    trained = list(getattr(optimizer, "_trainable_variables", ()))
-    ids = {id(inner_variable(variable)) for variable in local}
-    places = [i for i, variable in enumerate(trained) if id(inner_variable(variable)) in ids]
+    if hasattr(optimizer, "_slots"):  # Keras 2 before 2.11
+        keys = [getattr(variable, "_unique_id", None) for variable in local]
+        return [slot for key in keys for slot in optimizer._slots.get(key, {}).values()]
+    # Since then there are lists of them, in the order of the variables.
+    places, count = _places(local, optimizer)
     kept = []
     for name, values in vars(optimizer).items():
-        is_list = isinstance(values, (list, tuple)) and len(values) == len(trained)
+        is_list = isinstance(values, (list, tuple)) and len(values) == count
         if is_list and name not in ("_variables", "_trainable_variables"):
             kept += [values[i] for i in places if hasattr(values[i], "assign")]
     return kept
+
+
+def _places(local: list[Any], optimizer: Any) -> tuple[list[int], int]:
+    """Places of variables among those that the optimizer trains, and how many it trains."""
+    if hasattr(optimizer, "_index_dict"):  # Keras 2
+        index = optimizer._index_dict
+        keys = [getattr(variable, "_unique_id", None) for variable in local]
+        return [index[key] for key in keys if key in index], len(index)
+    trained = list(getattr(optimizer, "_trainable_variables", ()))
+    ids = {id(inner_variable(variable)) for variable in local}
+    return [i for i, v in enumerate(trained) if id(inner_variable(v)) in ids], len(trained)
 
 
 def load_model(
@@ -123,7 +162,7 @@ def load_model(
     objects |= custom_objects or {}
     model = keras.models.load_model(filepath, custom_objects=objects)
     optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None and not isinstance(optimizer, Distributed):
+    if optimizer is not None and not is_distributed(optimizer):
         if is_keras_3(optimizer) and str(filepath).endswith((".h5", ".hdf5")):
             optimizer = _with_state_of_h5(optimizer, model, filepath)
         model.optimizer = distribute_in_place(keras, optimizer, settings)

@@ -5,21 +5,40 @@ Such a call waits for the other ranks, so that nothing overlaps with it.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental import io_callback
 
-from horovod._keras.optimizer import Settings
+from horovod._keras.settings import Settings
 from horovod.common import arrays
 from horovod.common.basics import Min
 from horovod.common.compression import Compressor, NoneCompressor
 from horovod.common.groups import check_reduction, grouped
 
-__all__ = ["Accumulator", "Compression", "all_true", "array", "check", "reduce", "tensor"]
+__all__ = [
+    "Accumulator",
+    "Compression",
+    "all_true",
+    "array",
+    "check",
+    "current_graph",
+    "reduce",
+    "result",
+    "scratch",
+    "tensor",
+]
 
 tensor = array = np.asarray
+result = np.asarray  # arrays of JAX would cut float64 to float32
+scratch = contextlib.nullcontext
+
+
+def current_graph() -> Any:
+    """One for all: a step is traced as a whole."""
+    return Accumulator
 
 
 class _CastCompressor(Compressor):
@@ -76,7 +95,7 @@ def reduce(
     gradients: list[Any],
     variables: list[Any],
     settings: Settings,
-    name: str,
+    name: str | None,
     local_variables: list[Any],
 ) -> list[Any]:
     if not settings.is_distributed():
@@ -85,9 +104,9 @@ def reduce(
     if not shared:
         return results
     packed = [settings.compression.compress(results[i]) for i in shared]
-    parts = [shared]
+    parts = [list(shared)]
     if settings.groups:
-        parts = grouped(shared, settings.groups, variables, id)
+        parts = grouped(list(shared), settings.groups, variables, id)
     factor = settings.gradient_predivide_factor
 
     def on_host(*values: Any) -> list[Any]:
@@ -95,7 +114,7 @@ def reduce(
         for part in parts:
             reduced = arrays.grouped_allreduce(
                 [by_place[i] for i in part],
-                f"{name}.{part[0]}",
+                settings.name_of(name, shared[part[0]]),
                 settings.op,
                 1.0 / factor,
                 factor,

@@ -2,24 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from horovod._keras.optimizer import Settings
+from horovod._keras import graph
+from horovod._keras.settings import Settings
 from horovod.common.basics import Min
 from horovod.tensorflow import mpi_ops
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.gradients import check_reduction, reduce_gradients
 
-__all__ = ["Accumulator", "Compression", "all_true", "array", "check", "reduce", "tensor"]
+__all__ = [
+    "Accumulator",
+    "Compression",
+    "all_true",
+    "array",
+    "check",
+    "current_graph",
+    "reduce",
+    "result",
+    "scratch",
+    "tensor",
+]
 
 tensor = tf.convert_to_tensor
 
 
-def array(value: Any) -> Any:
-    return value.numpy()
+def array(value: Any) -> np.ndarray:
+    """A value of any kind as an array of the dtype that TensorFlow gives it."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    if not tf.is_tensor(value):
+        return tf.make_ndarray(tf.make_tensor_proto(value))
+    if tf.executing_eagerly():
+        return np.asarray(tf.convert_to_tensor(value))
+    if tf.inside_function():
+        raise TypeError(
+            "in a tf.function tensors have no values yet; use the collectives of horovod.tensorflow"
+        )
+    session = tf.compat.v1.get_default_session() or graph.keras_backend().get_session()
+    return np.asarray(session.run(value))
+
+
+def result(value: np.ndarray) -> Any:
+    """What a collective returns; an array in a graph, where tensors have no values."""
+    return tf.convert_to_tensor(value) if tf.executing_eagerly() else value
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[None]:
+    """Where tensors can be made and read at once, without a trace in the user's graph."""
+    if tf.executing_eagerly():
+        yield
+        return
+    without_gpus = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=without_gpus):
+        yield
+
+
+class _Eager:
+    """In the place of a graph."""
+
+
+def current_graph() -> Any:
+    """The graph or function that is being made, with all its branches."""
+    if tf.executing_eagerly():
+        return _Eager
+    found = tf.compat.v1.get_default_graph()
+    while isinstance(getattr(found, "outer_graph", None), tf.__internal__.FuncGraph):
+        found = found.outer_graph
+    return found
 
 
 def check(settings: Settings) -> None:
@@ -30,7 +86,7 @@ def reduce(
     gradients: list[Any],
     variables: list[Any],
     settings: Settings,
-    name: str,
+    name: str | None,
     local_variables: list[Any],
 ) -> list[Any]:
     return reduce_gradients(
@@ -43,6 +99,7 @@ def reduce(
         groups=settings.groups,
         process_set=settings.process_set,
         name=name,
+        use_generic_names=name is None,
         local_variables=local_variables,
         scale_local_gradients=settings.scale_local_gradients,
         device_dense=settings.device_dense,
@@ -63,7 +120,7 @@ def all_true(flag: Any, settings: Settings, name: str) -> Any:
 
 
 class Accumulator:
-    """Adds up the gradients of some passes."""
+    """Adds up the gradients of some passes: in graphs of TensorFlow 1, in functions and eagerly."""
 
     def __init__(self, passes: int, average: bool, sparse_as_dense: bool) -> None:
         self.passes, self.average, self.sparse_as_dense = passes, average, sparse_as_dense
@@ -74,47 +131,81 @@ class Accumulator:
         self,
         gradients: list[Any],
         variables: list[Any],
-        apply: Callable[[list[Any]], Any],
-        skip: Callable[[], Any],
-    ) -> None:
-        """Add gradients; with those of the last pass, `apply` the sums, else `skip`."""
+        reduce: Callable[[list[Any], list[Any]], list[Any]],
+    ) -> list[Any]:
+        """Add gradients; with those of the last pass, the reduced sums, else the sums so far."""
         gradients = [self._checked(gradient) for gradient in gradients]
         if self.done is None:
-            with tf.init_scope():
-                self.done = tf.Variable(0, trainable=False, dtype=tf.int32)
-                self.sums = [
-                    None
-                    if gradient is None
-                    else tf.Variable(tf.zeros(variable.shape, gradient.dtype), trainable=False)
-                    for gradient, variable in zip(gradients, variables)
-                ]
-        added = [self.done.assign_add(1)]
-        for total, gradient in zip(self.sums, gradients):
-            if total is not None and gradient is not None:
-                added.append(total.assign_add(gradient))
-
-        def finish() -> tf.Tensor:
-            sums = [None if total is None else total.read_value() for total in self.sums]
-            if self.average:
-                sums = [None if total is None else total / self.passes for total in sums]
-            apply(sums)
-            self.forget()
-            return tf.constant(0)
-
-        def go_on() -> tf.Tensor:
-            skip()
-            return tf.constant(0)
-
+            self._make_variables(gradients, variables)
+        present = [i for i, total in enumerate(self.sums) if total is not None]
+        added = [self.done.assign_add(1)]  # type: ignore[union-attr]
+        added += [
+            self.sums[i].assign_add(gradients[i]) for i in present if gradients[i] is not None
+        ]
         with tf.control_dependencies(added):
-            tf.cond(self.done >= self.passes, finish, go_on)
+            is_last = self.done.read_value() >= self.passes  # type: ignore[union-attr]
+            sums = [self.sums[i].read_value() for i in present]
+
+        def finish() -> list[Any]:
+            complete: list[Any] = [None] * len(gradients)
+            for i, total in zip(present, sums):
+                complete[i] = total / self.passes if self.average else total
+            reduced = reduce(complete, variables)
+            with tf.control_dependencies([reduced[i] for i in present]):
+                cleared = self._clear()
+            with tf.control_dependencies(cleared):
+                return [tf.identity(reduced[i]) for i in present]
+
+        results: list[Any] = [None] * len(gradients)
+        for i, result in zip(present, tf.cond(is_last, finish, lambda: sums)):
+            results[i] = result
+        return results
+
+    def step(self, ready: list[Any], apply: Callable[[], Any], skip: Callable[[], Any]) -> Any:
+        """`apply()` if the last pass has been added, else `skip()`; in a graph, an operation."""
+        is_graph = graph.is_current()
+
+        def branch(function: Callable[[], Any]) -> Callable[[], Any]:
+            def run() -> tf.Tensor:
+                done = function()
+                # Functions order what they do by themselves.
+                with tf.control_dependencies([done] if is_graph else []):
+                    return tf.constant(0)
+
+            return run
+
+        with tf.control_dependencies([gradient for gradient in ready if gradient is not None]):
+            is_first = tf.equal(self.done.read_value(), 0)  # type: ignore[union-attr]
+        done = tf.cond(is_first, branch(apply), branch(skip))
+        return done.op if is_graph else None
 
     def forget(self) -> None:
-        """Begin anew."""
-        if self.done is not None:
-            self.done.assign(0)
-            for total in self.sums:
-                if total is not None:
-                    total.assign(tf.zeros_like(total))
+        """Begin again."""
+        if self.done is None:
+            return
+        if graph.is_current():
+            variables = [self.done, *(total for total in self.sums if total is not None)]
+            graph.write(
+                variables, [np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype) for v in variables]
+            )
+        else:
+            self._clear()
+
+    def _clear(self) -> list[Any]:
+        totals = [total for total in self.sums if total is not None]
+        cleared = [total.assign(tf.zeros_like(total)) for total in totals]
+        return [*cleared, self.done.assign(0)]  # type: ignore[union-attr]
+
+    def _make_variables(self, gradients: list[Any], variables: list[Any]) -> None:
+        with tf.init_scope():
+            self.done = _zeros((), tf.int32)
+            self.sums = [
+                None if gradient is None else _zeros(variable.shape, gradient.dtype)
+                for gradient, variable in zip(gradients, variables)
+            ]
+            if graph.is_current():
+                made = [self.done, *(total for total in self.sums if total is not None)]
+                graph.keras_backend().get_session().run([v.initializer for v in made])
 
     def _checked(self, gradient: Any) -> Any:
         if not isinstance(gradient, tf.IndexedSlices):
@@ -125,3 +216,7 @@ class Accumulator:
                 "pass sparse_as_dense=True"
             )
         return tf.convert_to_tensor(gradient)
+
+
+def _zeros(shape: Any, dtype: Any) -> tf.Variable:
+    return tf.Variable(tf.zeros(shape, dtype), trainable=False)

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 import horovod.torch as hvd
-from horovod._keras.optimizer import Settings
+from horovod._keras.settings import Settings
 from horovod.common.groups import check_reduction, grouped
 from horovod.torch.compression import Compression
 
-__all__ = ["Accumulator", "Compression", "all_true", "array", "check", "reduce", "tensor"]
+__all__ = [
+    "Accumulator",
+    "Compression",
+    "all_true",
+    "array",
+    "check",
+    "current_graph",
+    "reduce",
+    "result",
+    "scratch",
+    "tensor",
+]
 
 
 def tensor(value: Any) -> torch.Tensor:
     return torch.as_tensor(value)
 
 
-def array(value: torch.Tensor) -> Any:
-    return value.detach().cpu().numpy()
+def array(value: Any) -> np.ndarray:
+    """A value of any kind as an array of the dtype that PyTorch gives it."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    return torch.as_tensor(value).detach().cpu().numpy()
+
+
+result = tensor
+scratch = contextlib.nullcontext
+
+
+def current_graph() -> Any:
+    """There is none: all is done at once."""
+    return Accumulator
 
 
 def check(settings: Settings) -> None:
@@ -31,22 +56,22 @@ def reduce(
     gradients: list[Any],
     variables: list[Any],
     settings: Settings,
-    name: str,
+    name: str | None,
     local_variables: list[Any],
 ) -> list[Any]:
     if not settings.is_distributed():
         return gradients
     results, shared = settings.set_apart(gradients, variables, local_variables)
-    parts = [shared]
+    parts = [list(shared)]
     if settings.groups:
-        parts = grouped(shared, settings.groups, variables, id)
+        parts = grouped(list(shared), settings.groups, variables, id)
     factor = settings.gradient_predivide_factor
     waiting = []
     for part in (part for part in parts if part):
         packed = [settings.compression.compress(results[i].contiguous()) for i in part]
         handle = hvd.grouped_allreduce_async(
             [tensor for tensor, _ in packed],
-            name=f"{name}.{part[0]}",
+            name=settings.name_of(name, shared[part[0]]),
             op=settings.op,
             prescale_factor=1.0 / factor,
             postscale_factor=factor,
@@ -83,10 +108,9 @@ class Accumulator:
         self,
         gradients: list[Any],
         variables: list[Any],
-        apply: Callable[[list[Any]], Any],
-        skip: Callable[[], Any],
-    ) -> None:
-        """Add gradients; with those of the last pass, `apply` the sums, else `skip`."""
+        reduce: Callable[[list[Any], list[Any]], list[Any]],
+    ) -> list[Any]:
+        """Add gradients; with those of the last pass, the reduced sums, else the sums so far."""
         if self.done == 0:
             self.sums = [None if g is None else g.detach().clone() for g in gradients]
         else:
@@ -94,11 +118,14 @@ class Accumulator:
                 if total is not None and gradient is not None:
                     total.add_(gradient)
         self.done += 1
-        if self.done < self.passes:
-            skip()
-            return
         sums = self.sums
+        if self.done < self.passes:
+            return sums
+        self.forget()
         if self.average:
             sums = [None if total is None else total / self.passes for total in sums]
-        self.forget()
-        apply(sums)
+        return reduce(sums, variables)
+
+    def step(self, ready: list[Any], apply: Callable[[], Any], skip: Callable[[], Any]) -> None:
+        """`apply()` if the last pass has been added, else `skip()`."""
+        apply() if self.done == 0 else skip()

@@ -13,8 +13,9 @@ except ImportError as error:
 
 from horovod import __version__
 from horovod._keras import functions as _functions
-from horovod._keras.functions import allgather, broadcast, reducescatter
-from horovod._keras.optimizer import Settings, backend_of, distribute
+from horovod._keras.optimizer import backend_of
+from horovod._keras.settings import Settings
+from horovod._keras.wrap import distribute
 from horovod.common.basics import (
     Adasum,
     Average,
@@ -46,6 +47,7 @@ from horovod.common.util import groups_of
 
 _backend = backend_of(_keras)
 Compression = _backend.Compression
+allgather, broadcast, reducescatter = _functions.collectives(_backend)
 
 from horovod.keras import callbacks, elastic  # noqa: E402
 

@@ -8,9 +8,10 @@ import tensorflow as tf
 
 from horovod import __version__
 from horovod._keras import functions as _functions
+from horovod._keras import graph as _graph
 from horovod._keras import tensorflow_backend as _backend
-from horovod._keras.functions import allgather, broadcast, reducescatter
-from horovod._keras.optimizer import Settings, distribute
+from horovod._keras.settings import Settings
+from horovod._keras.wrap import distribute
 from horovod.common.basics import (
     Average,
     Sum,
@@ -48,6 +49,7 @@ from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.keras import callbacks, elastic
 
 _keras = tf.keras
+allgather, broadcast, reducescatter = _functions.collectives(_backend)
 
 __all__ = [
     "Average",
@@ -143,7 +145,7 @@ def DistributedOptimizer(  # noqa: N802
 def broadcast_global_variables(root_rank: int) -> None:
     """Overwrite all variables of the graph of TensorFlow 1 with those of the root."""
     operation = _tensorflow.broadcast_global_variables(root_rank)
-    tf.compat.v1.keras.backend.get_session().run(operation)
+    _graph.keras_backend().get_session().run(operation)
 
 
 def allreduce(
