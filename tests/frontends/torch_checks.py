@@ -499,17 +499,6 @@ def check_gradients_can_be_clipped_between_synchronize_and_step(frontend):
     close(train_together(OPTIMIZERS["sgd"], change=clipped), clipped_alone())
 
 
-def check_step_after_synchronize_warns(frontend):
-    def twice(optimizer, net):
-        optimizer.synchronize()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            optimizer.step()
-        assert any("skip_synchronize" in str(warning.message) for warning in caught)
-
-    train_together(OPTIMIZERS["sgd"], change=twice)
-
-
 def check_closures_are_reduced_each_time(frontend):
     def train(optimizer, net, data):
         for step in range(STEPS):

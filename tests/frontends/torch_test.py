@@ -1,11 +1,18 @@
-"""horovod.torch on two, three and four ranks of horovodrun."""
+"""horovod.torch on one to four ranks of horovodrun."""
 
 import pytest
 import suite
 
+# Programs come before the checks that import submodules by their names.
+PROGRAMS = ["torch_programs_checks"]
+OTHERS = ["torch_checks", "torch_elastic_checks"]
 # What differs with three ranks, a number that is no power of two, is the collectives.
-ALL = ["conformance", "torch_checks", "torch_elastic_checks"]
-MODULES = {2: ALL, 3: ["conformance"], 4: ALL}
+MODULES = {
+    1: PROGRAMS,
+    2: ["conformance", *PROGRAMS, *OTHERS],
+    3: ["conformance", *PROGRAMS],
+    4: ["conformance", *OTHERS],
+}
 
 
 @pytest.fixture(scope="module")

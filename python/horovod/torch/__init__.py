@@ -1,22 +1,22 @@
 """Horovod for PyTorch: `import horovod.torch as hvd`."""
 
 try:
-    import torch as _torch
+    import torch  # an attribute of this module too: programs use hvd.torch
 except ImportError as error:
     raise ImportError(
         f"horovod.torch needs PyTorch 2.1 or later, which cannot be imported ({error}); "
         "pip install torch"
     ) from error
 
-if not hasattr(_torch.Tensor, "register_post_accumulate_grad_hook"):
+if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
     raise ImportError(
-        f"horovod.torch needs PyTorch 2.1 or later, not {_torch.__version__}; "
+        f"horovod.torch needs PyTorch 2.1 or later, not {torch.__version__}; "
         "pip install --upgrade torch"
     )
 
 from horovod import __version__
 from horovod.common.basics import *  # noqa: F403
-from horovod.common.basics import __all__ as _basics
+from horovod.common.basics import __all__ as _basics_names
 from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.common.process_sets import (
     ProcessSet,
@@ -25,7 +25,14 @@ from horovod.common.process_sets import (
     remove_process_set,
 )
 from horovod.common.util import check_extension
-from horovod.torch import elastic
+from horovod.torch import (  # noqa: F401 (`hvd.mpi_ops.Sum`)
+    compression,
+    elastic,
+    functions,
+    mpi_ops,
+    optimizer,
+    sync_batch_norm,
+)
 from horovod.torch.compression import Compression
 from horovod.torch.functions import (
     allgather_object,
@@ -34,13 +41,13 @@ from horovod.torch.functions import (
     broadcast_parameters,
 )
 from horovod.torch.ops import *  # noqa: F403
-from horovod.torch.ops import __all__ as _ops
-from horovod.torch.optimizer import DistributedOptimizer
+from horovod.torch.ops import __all__ as _ops_names
+from horovod.torch.optimizer import DistributedOptimizer, _DistributedOptimizer  # noqa: F401
 from horovod.torch.sync_batch_norm import SyncBatchNorm
 
 __all__ = [  # noqa: PLE0604
-    *_basics,
-    *_ops,
+    *_basics_names,
+    *_ops_names,
     "Compression",
     "DistributedOptimizer",
     "HorovodInternalError",

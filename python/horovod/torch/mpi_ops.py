@@ -1,6 +1,16 @@
 """The old home of the collectives and of what is known about the job."""
 
 from horovod.common.basics import *  # noqa: F403
-from horovod.common.process_sets import ProcessSet, global_process_set  # noqa: F401
+from horovod.common.basics import HorovodBasics
+from horovod.common.exceptions import HorovodInternalError  # noqa: F401
+from horovod.common.process_sets import (  # noqa: F401
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    remove_process_set,
+)
+from horovod.common.util import reduce_op as handle_average_backwards_compatibility  # noqa: F401
 from horovod.torch.compression import Compression  # noqa: F401
 from horovod.torch.ops import *  # noqa: F403
+
+_basics = HorovodBasics()

@@ -1,0 +1,73 @@
+"""The optimizer for op=hvd.Adasum, which combines the steps of the ranks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Callable
+
+import torch
+
+from horovod import _core
+from horovod.common.basics import Adasum
+from horovod.torch import submit
+from horovod.torch.compression import Compressor
+from horovod.torch.parameters import check_passes, trained
+from horovod.torch.wrapping import Flat, users
+
+Tensor = torch.Tensor
+
+
+class _DistributedAdasumOptimizer(torch.optim.Optimizer, metaclass=Flat):
+    """Each rank takes its own step, and the changes of the weights are combined."""
+
+    _hvd_distributed = True
+
+    def _hvd_set_up(
+        self,
+        names: dict[Tensor, str],
+        compression: type[Compressor],
+        backward_passes_per_step: int,
+        *_: Any,
+    ) -> None:
+        self._parameter_names = names
+        self._compression = compression
+        self.backward_passes_per_step = backward_passes_per_step
+        self._hvd_before: dict[Tensor, Tensor] = {}  # the weights at the begin of a step
+
+    def _hvd_unhook(self) -> None:
+        """There are no hooks: gradients stay on their rank."""
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """Gradients stay on their rank, so any number of passes may add up."""
+        check_passes(passes)
+        self.backward_passes_per_step = passes
+
+    def synchronize(self) -> None:
+        """There is nothing to wait for before `step`."""
+
+    @contextlib.contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        raise AssertionError("skip_synchronize() is of no use with op=hvd.Adasum")
+        yield
+
+    def _allreduce_grad_async(self, p: Tensor) -> tuple[int, Any]:
+        """Start combining what the ranks' steps have changed in `p`."""
+        delta, context = self._compression.compress(p.detach() - self._hvd_before[p])
+        name = self._parameter_names.get(p)
+        return submit.allreduce_(delta.contiguous(), name, Adasum, 1.0, 1.0, 0), context
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """The optimizer's own step, then the combination of all ranks' steps."""
+        self._hvd_before = {p: p.detach().clone() for p in trained(self)}
+        plain = users(self).step
+        loss = plain() if closure is None else plain(closure)
+        with torch.no_grad():
+            pending = [(p, *self._allreduce_grad_async(p)) for p in self._hvd_before]
+            for p, handle, context in pending:
+                delta = self._compression.decompress(_core.wait(handle), context)
+                p.copy_(self._hvd_before[p] + delta)
+        self._hvd_before = {}
+        return loss
+
+    step.hooked = True  # see _DistributedOptimizer.step

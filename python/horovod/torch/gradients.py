@@ -1,0 +1,147 @@
+"""The reductions of a distributed optimizer's gradients: how they start, and how they end.
+
+An optimizer has the attributes that optimizer._DistributedOptimizer describes here.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+import torch
+
+from horovod import _core
+from horovod.common.basics import Sum
+from horovod.common.exceptions import HorovodInternalError
+from horovod.torch import ops, submit
+from horovod.torch.parameters import Group
+
+Tensor = torch.Tensor
+
+
+def _how(optimizer: Any) -> tuple[int, float, float, int | None]:
+    """Operation, factors before and after, and the number of the process set."""
+    factor, set_id = optimizer.gradient_predivide_factor, optimizer.process_set.process_set_id
+    if factor == 1.0:
+        return optimizer.op, 1.0, 1.0, set_id
+    # 1/f before the sum and f/size after it: the average, with smaller sums on the way.
+    return Sum, 1.0 / factor, factor / (optimizer.process_set.size() or 1), set_id
+
+
+# Start ------------------------------------------------------------------------------------------
+
+
+def start(optimizer: Any, p: Tensor) -> tuple[Any, Any]:
+    """Start reducing the gradient of `p`; returns a handle and the compression's context."""
+    grad = p.grad
+    if grad is None or grad.is_sparse:
+        grad = _unusual_grad(optimizer, p)
+        if grad.is_sparse:
+            return _start_sparse(optimizer, p, grad), None
+    tensor, context = optimizer._compression.compress(grad)
+    name = optimizer._parameter_names.get(p)
+    return submit.allreduce_(tensor.contiguous(), name, *_how(optimizer)), context
+
+
+def _unusual_grad(optimizer: Any, p: Tensor) -> Tensor:
+    """What to send for a gradient that is sparse, or that backward has not computed here."""
+    dims = optimizer._hvd_sparse_dims
+    if p.grad is None:
+        p.grad = torch.zeros_like(p)  # it takes part all the same
+        # As the other ranks send it: rows of zeros among theirs are a mismatch. SparseAdam takes
+        # sparse gradients only; else the last gradient of this parameter tells.
+        known = dims.get(p, 1 if isinstance(optimizer, torch.optim.SparseAdam) else 0)
+        if known > 0:
+            p.grad = p.grad.to_sparse(known)
+    if not p.grad.is_sparse:
+        return p.grad
+    if dims.get(p) != p.grad.sparse_dim():
+        optimizer._hvd_sparse_dims = {**dims, p: p.grad.sparse_dim()}
+    return p.grad.to_dense() if optimizer.sparse_as_dense else p.grad
+
+
+def _start_sparse(optimizer: Any, p: Tensor, grad: Tensor) -> Callable[[], Tensor]:
+    op, prescale, postscale, _ = _how(optimizer)
+    grad = grad if prescale == 1.0 else grad * prescale
+    name = f"{optimizer._parameter_names.get(p)}"
+    wait = ops.sparse_allreduce_async(grad, name, op, optimizer.process_set)
+    return wait if postscale == 1.0 else lambda: wait() * postscale
+
+
+def start_group(optimizer: Any, group: Group) -> None:
+    """Start reducing the gradients of a group, and give each of its members a handle."""
+    compression = optimizer._compression
+    members, tensors = [], []
+    for p in group.parameters:
+        grad = p.grad
+        if grad is None or grad.is_sparse:
+            grad = _unusual_grad(optimizer, p)
+        if grad.is_sparse:
+            optimizer._handles[p] = _start_sparse(optimizer, p, grad), None
+        else:
+            tensor, context = compression.compress(grad)
+            members.append((p, context))
+            tensors.append(tensor.contiguous())
+    if not members:
+        return
+    handle = submit.grouped_allreduce_(tensors, group.name, *_how(optimizer))
+
+    @functools.cache
+    def outputs() -> list[Tensor]:
+        tensors = _core.wait(handle)
+        if tensors is None:
+            raise _no_result(group.name)
+        return tensors
+
+    def result_of(index: int, context: Any) -> Callable[[], Tensor]:
+        return lambda: compression.decompress(outputs()[index], context)
+
+    for index, (p, context) in enumerate(members):
+        optimizer._handles[p] = result_of(index, context), None
+
+
+# End --------------------------------------------------------------------------------------------
+
+
+def _no_result(name: str | None) -> HorovodInternalError:
+    return HorovodInternalError(
+        f"the reduction of the gradient {name} has no result: the job was shut down meanwhile, or "
+        "its handle was passed to hvd.synchronize() before"
+    )
+
+
+def _put_grad(p: Tensor, grad: Tensor) -> None:
+    """Make `grad` the gradient of `p`; one that was dense only on its way is sparse again."""
+    if p.grad is None or grad.is_sparse:
+        p.grad = grad
+    elif p.grad.is_sparse:
+        p.grad = grad.to_sparse(p.grad.sparse_dim())
+    else:
+        p.grad.copy_(grad)
+
+
+def finish(optimizer: Any) -> None:
+    """Wait for all reductions that were started, and put the gradients in their places."""
+    decompress = optimizer._compression.decompress
+    with torch.no_grad():
+        for p, (handle, context) in optimizer._handles.items():
+            if handle is None:
+                continue  # a subclass has found nothing to reduce
+            if callable(handle):
+                grad = handle()
+            else:
+                output = _core.wait(handle)
+                if output is None:
+                    raise _no_result(optimizer._parameter_names.get(p))
+                grad = decompress(output, context)
+            if grad is not p.grad:
+                _put_grad(p, grad)
+
+
+def drain(optimizer: Any) -> None:
+    """Wait for all reductions that were started, whatever they give."""
+    for handle, _ in optimizer._handles.values():
+        if callable(handle):
+            handle()
+        elif handle is not None:
+            _core.wait(handle)
