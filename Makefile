@@ -9,6 +9,7 @@
 # make format   rewrites the sources as the formatters want them
 # make docs     writes docs/settings.md and the flags of docs/horovodrun.md from the tables in code
 # make wheel    the Python packages, in build/dist (SYSROOT=folder: for an older C library)
+# make arm64    compiles for 64-bit Arm, and runs unit tests under qemu
 #
 # The remaining targets are the stages of check and test; each can be run alone.
 
@@ -30,7 +31,7 @@ endif
 
 CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
 
-.PHONY: setup check test bench matrix chaos fuzz format docs wheel wheel-twice demo
+.PHONY: setup check test bench matrix chaos fuzz format docs wheel wheel-twice arm64 demo
 .PHONY: format-check lint tidy unit python frontend-env frontends asan tsan fuzz-short
 
 setup:
@@ -94,6 +95,22 @@ wheel-twice: wheel
 		build/twice/dist $(if $(SYSROOT),--sysroot $(SYSROOT)) > build/twice.log 2>&1 || { \
 		cat build/twice.log; exit 1; }
 	@diff --recursive build/dist build/twice/dist && echo "both builds are the same bytes"
+
+# Compiled for 64-bit Arm by Debian's cross compiler: the library, and the tests of base, net and
+# collectives, which run under qemu. Opt-in: an emulated processor is slow.
+ARM64_TOOLS := g++-aarch64-linux-gnu qemu-user
+ARM64_PACKAGES := libeigen3-dev libfmt-dev libfmt9 libgmock-dev libgtest-dev googletest libhwy-dev libhwy1 \
+	libssl-dev libssl3 libyaml-cpp-dev libyaml-cpp0.7 nlohmann-json3-dev
+ARM64_TESTS := base|net|kernels|reduction|allreduce|collectives|shared_memory
+
+build/arm64-root: | setup
+	@scripts/make_sysroot.sh $@ bookworm arm64 $(ARM64_PACKAGES) > build/arm64-root.log
+
+arm64: build/arm64-root
+	@dpkg -s $(ARM64_TOOLS) > /dev/null || { echo "run apt-get install $(ARM64_TOOLS)"; exit 1; }
+	@cmake --preset arm64 > build/configure-arm64.log || { cat build/configure-arm64.log; exit 1; }
+	cmake --build --preset arm64 -j $(JOBS) -- --quiet
+	ctest --test-dir build/arm64 --output-on-failure -R '^($(ARM64_TESTS))_test$$'
 
 # Stages -----------------------------------------------------------------------------------------
 

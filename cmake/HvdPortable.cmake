@@ -13,8 +13,8 @@ endif()
 #
 # Links the C++ runtime into shared libraries, modules and programs: a machine with an older compiler
 # has an older libstdc++. --gc-sections drops std::random_device with its need of glibc 2.36.
-# libgcc_s stays shared: it is on every manylinux system, we use functions as old as GCC 3.4, and
-# Debian 12's archive of it needs glibc 2.35 (_dl_find_object).
+# libgcc_s stays shared: it is on every manylinux system, the functions in use are those of GCC 4.2,
+# and Debian 12's archive of it needs glibc 2.35 (_dl_find_object).
 function(hvd_portable)
   if(NOT HVD_BUNDLE)
     return()
