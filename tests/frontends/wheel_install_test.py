@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
-import sysconfig
 
 import pytest
 
@@ -26,7 +26,7 @@ class Environment:
         pip = [sys.executable, "-m", "pip", "--python", self.python, "install"]
         self.run([*pip, *options, *map(str, WHEELS)])
         (self.site,) = folder.glob("lib/python*/site-packages")
-        frameworks = sysconfig.get_path("purelib")
+        frameworks = pathlib.Path(importlib.util.find_spec("torch").origin).parent.parent
         (self.site / "frameworks.pth").write_text(f"{frameworks}\n")
 
     def run(self, command: list[str]) -> subprocess.CompletedProcess:
