@@ -8,7 +8,8 @@
 # make fuzz     long fuzzing of every decoder (FUZZ_SECONDS each)
 # make format   rewrites the sources as the formatters want them
 # make docs     writes docs/settings.md and the flags of docs/horovodrun.md from the tables in code
-# make wheel    the Python package, in build/dist
+# make wheel    the Python packages, in build/dist (SYSROOT=folder: for an older C library)
+# make arm64    compiles for 64-bit Arm, and runs unit tests under qemu
 #
 # The remaining targets are the stages of check and test; each can be run alone.
 
@@ -32,7 +33,7 @@ endif
 
 CXX_FILES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.hpp' '*.cc' '*.c')
 
-.PHONY: setup check test bench matrix chaos fuzz format docs wheel demo
+.PHONY: setup check test bench matrix chaos fuzz format docs wheel wheel-twice arm64 demo
 .PHONY: format-check lint tidy unit python frameworks frontend-env frontends asan tsan fuzz-short
 
 setup:
@@ -53,7 +54,7 @@ bench: setup build-release
 		$(if $(BENCH_QUICK),--quick)
 
 matrix: wheel
-	@$(PYTHON) scripts/run_matrix.py build/dist/*.whl build/matrix $(MATRIX)
+	@$(PYTHON) scripts/run_matrix.py build/dist build/matrix $(MATRIX)
 
 # CHAOS_CELL=N runs one cell of the seed alone, CHAOS_ONLY="kill relay" leaves out the others.
 chaos: setup build/dev/build.ninja
@@ -81,11 +82,35 @@ demo: frontend-env
 
 # The build folder stays, so that a second wheel takes seconds.
 wheel: setup
-	@rm -rf build/dist && mkdir -p build
-	@echo "building the wheel: minutes the first time, then seconds"
-	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m pip wheel --quiet --no-build-isolation \
-		--no-deps --wheel-dir build/dist . > build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+	@mkdir -p build
+	@echo "building the wheels: minutes the first time, then seconds"
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) scripts/make_wheels.py build/dist \
+		$(if $(SYSROOT),--sysroot $(SYSROOT)) > build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
 	@ls build/dist/*.whl
+
+# Two builds of one commit are the same bytes: the second one from a clone elsewhere.
+wheel-twice: wheel
+	@rm -rf build/twice && git clone --quiet . build/twice/clone
+	@CCACHE_DISABLE=1 CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) build/twice/clone/scripts/make_wheels.py \
+		build/twice/dist $(if $(SYSROOT),--sysroot $(SYSROOT)) > build/twice.log 2>&1 || { \
+		cat build/twice.log; exit 1; }
+	@diff --recursive build/dist build/twice/dist && echo "both builds are the same bytes"
+
+# Compiled for 64-bit Arm by Debian's cross compiler: the library, and the tests of base, net and
+# collectives, which run under qemu. Opt-in: an emulated processor is slow.
+ARM64_TOOLS := g++-aarch64-linux-gnu qemu-user
+ARM64_PACKAGES := libeigen3-dev libfmt-dev libfmt9 libgmock-dev libgtest-dev googletest libhwy-dev libhwy1 \
+	libssl-dev libssl3 libyaml-cpp-dev libyaml-cpp0.7 nlohmann-json3-dev
+ARM64_TESTS := base|net|kernels|reduction|allreduce|collectives|shared_memory
+
+build/arm64-root: | setup
+	@scripts/make_sysroot.sh $@ bookworm arm64 $(ARM64_PACKAGES) > build/arm64-root.log
+
+arm64: build/arm64-root
+	@dpkg -s $(ARM64_TOOLS) > /dev/null || { echo "run apt-get install $(ARM64_TOOLS)"; exit 1; }
+	@cmake --preset arm64 > build/configure-arm64.log || { cat build/configure-arm64.log; exit 1; }
+	cmake --build --preset arm64 -j $(JOBS) -- --quiet
+	ctest --test-dir build/arm64 --output-on-failure -R '^($(ARM64_TESTS))_test$$'
 
 # Stages -----------------------------------------------------------------------------------------
 
@@ -120,8 +145,8 @@ python: setup build-dev
 frameworks: $(TORCH) $(OTHER_FRAMEWORKS)
 
 frontend-env: wheel $(TORCH)
-	@$(FRONTEND_PYTHON) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
-		build/dist/*.whl
+	@for wheel in build/dist/horovod-*.whl build/dist/horovod_sparkdl-*.whl; do $(FRONTEND_PYTHON) -m pip \
+		install --quiet --disable-pip-version-check --force-reinstall --no-deps $$wheel || exit; done
 
 frontends: frontend-env $(OTHER_FRAMEWORKS)
 	$(FRONTEND_PYTHON) -m pytest -q --junitxml=$(RESULTS)/frontends/pytest.xml tests/frontends

@@ -1,10 +1,11 @@
-"""Runs the tests of front ends against one wheel in several environments, and prints a table.
+"""Runs the tests of front ends against one build in several environments, and prints a table.
 
-run_matrix.py WHEEL FOLDER [NAME...]
+run_matrix.py WHEELS FOLDER [NAME...]
 
-Each row has an environment of its own in FOLDER/NAME, made once and used again until what it asks
-for changes; with names only those rows run. A Python that this machine has not makes its rows say
-so. The table is Markdown, for the page of the framework in docs/.
+WHEELS is the folder that `make wheel` has filled. Each row has an environment of its own in
+FOLDER/NAME, made once and used again until what it asks for changes; names choose rows.
+A Python that this machine has not makes its rows say so. The table is Markdown, for the page of the
+framework in docs/.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ def find_python(version: str) -> str | None:
     return None
 
 
-def prepare(row: Row, python: str, wheel: str, folder: pathlib.Path) -> str:
-    """The interpreter of the row's environment, with the wheel in it."""
+def prepare(row: Row, python: str, wheels: list[str], folder: pathlib.Path) -> str:
+    """The interpreter of the row's environment, with the wheels in it."""
     folder.mkdir(parents=True, exist_ok=True)
     requirements = folder / f"{row.name}.txt"
     requirements.write_text("\n".join([*row.requirements, *TOOLS, ""]))
@@ -101,7 +102,9 @@ def prepare(row: Row, python: str, wheel: str, folder: pathlib.Path) -> str:
     )
     own = str(home / "bin" / "python")
     pip = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
+    # One by one: an older horovod takes files with it that are horovod-sparkdl's now.
+    for wheel in wheels:
+        subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
     return own
 
 
@@ -126,7 +129,7 @@ def run(row: Row, python: str, folder: pathlib.Path) -> list[junit.Case]:
     return cases
 
 
-def line(row: Row, wheel: str, folder: pathlib.Path) -> tuple[str, bool]:
+def line(row: Row, wheels: list[str], folder: pathlib.Path) -> tuple[str, bool]:
     """The row's line of the table, and whether all is well."""
     python = find_python(row.python)
     if python is None:
@@ -134,7 +137,7 @@ def line(row: Row, wheel: str, folder: pathlib.Path) -> tuple[str, bool]:
         return f"| {row.python} | {wanted} | not run: there is no Python {row.python} here |", True
     print(f"== {row.name} with Python {row.python}", flush=True)
     try:
-        own = prepare(row, python, wheel, folder)
+        own = prepare(row, python, wheels, folder)
     except subprocess.CalledProcessError as error:
         return f"| {row.python} | {row.name} | not run: {error} |", False
     cases = run(row, own, folder)
@@ -151,7 +154,7 @@ def line(row: Row, wheel: str, folder: pathlib.Path) -> tuple[str, bool]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("wheel")
+    parser.add_argument("wheels", type=pathlib.Path)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
@@ -159,7 +162,8 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no row {', '.join(sorted(unknown))}: {[r.name for r in ROWS]}")
     rows = [row for row in ROWS if not given.names or row.name in given.names]
-    lines = [line(row, given.wheel, given.folder.resolve()) for row in rows]
+    wheels = sorted(str(wheel.resolve()) for wheel in given.wheels.glob("*.whl"))
+    lines = [line(row, wheels, given.folder.resolve()) for row in rows]
     print(f"\n{datetime.date.today():%d %B %Y}, {platform.system()} {platform.machine()}:\n")
     print("| Python | framework | tests |\n|---|---|---|")
     print("\n".join(text for text, _ in lines))

@@ -1,11 +1,13 @@
 #include "net/acceptor.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "net/negotiation.h"
+#include "net/secret.h"
 #include "net/socket.h"
 
 namespace hvd {
@@ -16,6 +18,13 @@ constexpr std::chrono::milliseconds kRetryAccept{100};
 constexpr std::chrono::seconds kLogInterval{1};
 // So that a flood of connections does not keep the owner's thread from its other work.
 constexpr int kAcceptsPerEvent = 64;
+
+// std::random_device would make the wheel need glibc 2.36 (arc4random).
+uint32_t random_seed() {
+  uint32_t seed = 0;
+  fill_random(std::as_writable_bytes(std::span(&seed, 1)));
+  return seed;
+}
 
 }  // namespace
 
@@ -62,7 +71,7 @@ Acceptor::Acceptor(Fd listener, const Secret& secret, AcceptorOptions options, P
     : listener_(std::move(listener)),
       secret_(secret),
       options_(std::move(options)),
-      random_(std::random_device()()),
+      random_(random_seed()),
       poller_(poller),
       token_base_(token_base),
       on_accepted_(std::move(on_accepted)),
