@@ -4,7 +4,11 @@ set(HVD_SYSROOT "" CACHE PATH
 
 # No path of this machine in a file: two builds of one commit are the same bytes wherever they are made.
 if(HVD_BUNDLE)
+  # ccache makes paths relative where CCACHE_BASEDIR asks for it.
+  file(RELATIVE_PATH source "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
+  string(REGEX REPLACE "/$" "" source "${source}")
   add_compile_options(
+    "-ffile-prefix-map=${source}=."
     "-ffile-prefix-map=${PROJECT_BINARY_DIR}=build"
     "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.")
 endif()
