@@ -4,7 +4,11 @@ set(HVD_SYSROOT "" CACHE PATH
 
 # No path of this machine in a file: two builds of one commit are the same bytes wherever they are made.
 if(HVD_BUNDLE)
+  # ccache makes paths relative where CCACHE_BASEDIR asks for it.
+  file(RELATIVE_PATH source "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
+  string(REGEX REPLACE "/$" "" source "${source}")
   add_compile_options(
+    "-ffile-prefix-map=${source}=."
     "-ffile-prefix-map=${PROJECT_BINARY_DIR}=build"
     "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.")
 endif()
@@ -21,14 +25,14 @@ function(hvd_portable)
   endif()
   foreach(target IN LISTS ARGN)
     target_link_options(${target} PRIVATE
-      -static-libstdc++ "LINKER:--exclude-libs,ALL" "LINKER:--gc-sections" "LINKER:--as-needed")
+      -static-libstdc++ "LINKER:--exclude-libs,ALL" "LINKER:--gc-sections")
     if(HVD_SYSROOT)
-      # gcc looks beside itself before it looks into --sysroot, hence -B and -L.
-      set(library_folders /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} /lib/${CMAKE_LIBRARY_ARCHITECTURE})
-      list(TRANSFORM library_folders PREPEND "${HVD_SYSROOT}")
-      list(GET library_folders 0 startup_files)
-      target_link_directories(${target} BEFORE PRIVATE ${library_folders})
-      target_link_options(${target} PRIVATE "--sysroot=${HVD_SYSROOT}" "-B${startup_files}")
+      # gcc looks beside itself before it looks into --sysroot, hence -B (crt1.o) and -L. As options:
+      # target_link_directories would write the folders into the files, as places to find libraries.
+      set(development "${HVD_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}")
+      set(runtime "${HVD_SYSROOT}/lib/${CMAKE_LIBRARY_ARCHITECTURE}")
+      target_link_options(${target} PRIVATE
+        "--sysroot=${HVD_SYSROOT}" "-B${development}" "-L${development}" "-L${runtime}")
       # Parts of the C library itself since 2.34.
       target_link_libraries(${target} PRIVATE pthread dl rt)
       target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/old_libc.c")
