@@ -9,12 +9,14 @@
 #include "base/config.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "net/openssl.h"
 #include "net/pmix.h"
 
 namespace hvd {
 namespace {
 
-[[maybe_unused]] const bool kExitPrepared = (Pmix::prepare_exit(), true);
+// When the library is loaded.
+[[maybe_unused]] const bool kPrepared = (Pmix::prepare_exit(), prepare_openssl(), true);
 
 constexpr size_t kMostAside = 4096;  // operations of some 600 bytes
 

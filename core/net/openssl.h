@@ -9,6 +9,12 @@
 
 namespace hvd {
 
+// Has OpenSSL ask its provider for every kind of algorithm that we use. Called when the library is
+// loaded, while there is memory: OpenSSL 3.0 notes that it has asked for a kind before it keeps the
+// answer. If memory runs out in between, it finds no algorithm of that kind ever again ("digital
+// envelope routines::unsupported"), and the process could not join a job any more.
+void prepare_openssl() noexcept;
+
 // Throws bad_alloc, or a runtime_error with the library's words if it says something else.
 [[noreturn]] inline void openssl_failed() {
   const unsigned long error = ERR_peek_last_error();

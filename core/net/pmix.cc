@@ -73,7 +73,7 @@ struct Library {
     }
     if (handle == nullptr) handle = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
-      return unavailable(fmt::format("{} cannot be loaded: {}", kLibrary, ::dlerror()));
+      return unavailable(fmt::format("libpmix.so.2 cannot be loaded: {}", ::dlerror()));
     }
     Library library;
     const bool complete =
