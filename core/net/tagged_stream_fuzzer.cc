@@ -51,10 +51,13 @@ ByteBuffer records_of(ConstBytes message) {
   return wire;
 }
 
-// All that a reader hands up of `wire`, which arrives in pieces.
+// All that a reader hands up of `wire`, which arrives in pieces, in 200 at most: each is a system
+// call.
 ByteBuffer read_all(ConstBytes wire, size_t piece, size_t most_per_read) {
   Connection connection;
   TaggedStream reader(std::move(connection.here), {.send = key(2), .receive = key(1)});
+  piece = std::max(piece, wire.size() / 200);
+  most_per_read = std::max(most_per_read, wire.size() / 200);
   ByteBuffer message;
   ByteBuffer in(most_per_read);
   for (size_t at = 0; at < wire.size(); at += piece) {
