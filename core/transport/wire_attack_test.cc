@@ -335,5 +335,28 @@ TEST_P(StoreUnderAttack, FailsTheCallAndNamesTheStore) {
   EXPECT_THAT(outcome.message(), HasSubstr("rendezvous store"));
 }
 
+// Once it has given up, a rank asks the store who is missing and reports the loss. An answer that
+// never arrives would otherwise keep it for another 30 seconds.
+TEST(StoreUnderAttack, KeepsARankThatHasGivenUpOnlyBriefly) {
+  const Secret secret = Secret::generate();
+  const auto store = start_store(secret, false);
+  Relay relay(store->endpoint(), 2, false);
+  auto client = StoreClient::connect(relay.endpoint().to_string(), secret, false, soon());
+  ASSERT_OK(client);
+  std::thread attacker([&] {
+    auto watching = StoreClient::connect(store->endpoint().to_string(), secret, false, soon());
+    ASSERT_OK(watching);
+    ASSERT_OK((*watching)->wait("0/rank/0", soon()));  // rank 0 waits for rank 1 from here on
+    relay.strike({Action::kSwallow, Direction::kToClient, std::nullopt});
+  });
+  const auto start = std::chrono::steady_clock::now();
+  const auto joined = Fabric::join({.rank = 0, .size = 2, .interfaces = {"lo"}, .linger = 100ms},
+                                   secret, client->get(), Deadline::after(1s));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
+  attacker.join();
+  EXPECT_TRUE(relay.has_struck());
+  EXPECT_CODE(StatusCode::kTimeout, joined);
+}
+
 }  // namespace
 }  // namespace hvd

@@ -64,6 +64,9 @@ Status Fabric::Impl::join(Deadline deadline) {
 
 Status Fabric::Impl::give_up(const Status& why) {
   if (!entered_) return why;
+  // What follows is a courtesy to the other ranks. A store that does not answer, because its
+  // answers do not arrive, must not keep this rank for its usual limit.
+  store_->set_answer_timeout(options_.linger);
   int lost = why.lost_rank();
   std::string text = why.message();
   const std::string prefix = fmt::format("rank {}: ", lost);  // put there again
