@@ -143,6 +143,5 @@ def fits(environment: dict[str, str], ranks: int, kind: str = "nothing") -> bool
     if algorithm == "shared_memory":
         apart = "HOROVOD_SHM_DISABLE" in environment or host_name is not None
         return not apart and kind not in ("shm", "relay")
-    if algorithm == "two_level":  # it needs several ranks on each host; process sets have one
-        return False
-    return True
+    # It needs several ranks on each host; the process sets of these jobs have one.
+    return algorithm != "two_level"
