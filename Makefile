@@ -101,7 +101,10 @@ wheel-twice: wheel
 ARM64_TOOLS := g++-aarch64-linux-gnu qemu-user
 ARM64_PACKAGES := libeigen3-dev libfmt-dev libfmt9 libgmock-dev libgtest-dev googletest libhwy-dev libhwy1 \
 	libssl-dev libssl3 libyaml-cpp-dev libyaml-cpp0.7 nlohmann-json3-dev
-ARM64_TESTS := base|net|kernels|reduction|allreduce|collectives|shared_memory
+ARM64_TESTS := base|net|kernels|reduction|allreduce|collectives
+# qemu has no robust lists, which shared memory and the mesh need, and ends with an assertion of its own
+# when a process with threads forks.
+ARM64_LEFT_OUT := *Tcp*:*Shm*:*Mesh*:*SharedMemory*:Deterministic.Bits*:Calibrate.GivesTheSame*:Resolver.AForked*
 
 build/arm64-root: | setup
 	@scripts/make_sysroot.sh $@ bookworm arm64 $(ARM64_PACKAGES) > build/arm64-root.log
@@ -110,7 +113,7 @@ arm64: build/arm64-root
 	@dpkg -s $(ARM64_TOOLS) > /dev/null || { echo "run apt-get install $(ARM64_TOOLS)"; exit 1; }
 	@cmake --preset arm64 > build/configure-arm64.log || { cat build/configure-arm64.log; exit 1; }
 	cmake --build --preset arm64 -j $(JOBS) -- --quiet
-	ctest --test-dir build/arm64 --output-on-failure -R '^($(ARM64_TESTS))_test$$'
+	GTEST_FILTER='-$(ARM64_LEFT_OUT)' ctest --test-dir build/arm64 --output-on-failure -R '^($(ARM64_TESTS))_test$$'
 
 # Stages -----------------------------------------------------------------------------------------
 
