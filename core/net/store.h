@@ -89,7 +89,9 @@ class StoreClient {
   // Whether the store is served by this process, and so ends with it.
   bool is_served_here() const;
 
-  // How long the server may take for what needs no waiting; 30 seconds unless set.
+  // How long the server may take for what needs no waiting. Unless set, the time that connect() was
+  // given, and at most kMostPatience: a start must not wait for one answer longer than for all.
+  static constexpr std::chrono::milliseconds kMostPatience{30'000};
   void set_answer_timeout(std::chrono::milliseconds timeout) { answer_timeout_ = timeout; }
 
   // Creates or replaces.
@@ -147,7 +149,7 @@ class StoreClient {
   Result<ByteBuffer> stop_wait(uint64_t wait_id, size_t keys);
 
   Channel channel_;
-  std::chrono::milliseconds answer_timeout_{30'000};
+  std::chrono::milliseconds answer_timeout_ = kMostPatience;
   uint64_t last_id_ = 0;
   uint64_t received_id_ = 0;  // of the answer that receive() returned last
 };

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 
 #include "base/log.h"
@@ -102,11 +103,15 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(std::string_view place
 
 Result<std::unique_ptr<StoreClient>> StoreClient::connect_when_up(
     FunctionRef<Result<AuthenticatedStream>()> try_once, Deadline deadline) {
+  const auto patience =
+      std::min(kMostPatience, std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining()));
   Status before;  // why the try before this one failed
   for (RetryPauses pauses(deadline);;) {
     auto peer = try_once();
     if (peer.is_ok()) {
-      return std::unique_ptr<StoreClient>(new StoreClient(Channel(std::move(peer).value())));
+      auto client = std::unique_ptr<StoreClient>(new StoreClient(Channel(std::move(peer).value())));
+      client->set_answer_timeout(patience);
+      return client;
     }
     Status why = peer.status();
     if (may_work_later(why)) {

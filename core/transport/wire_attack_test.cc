@@ -335,6 +335,21 @@ TEST_P(StoreUnderAttack, FailsTheCallAndNamesTheStore) {
   EXPECT_THAT(outcome.message(), HasSubstr("rendezvous store"));
 }
 
+// The limit of a start holds for each answer.
+TEST(StoreUnderAttack, IsWaitedForNoLongerThanItsClientHadToConnect) {
+  const Secret secret = Secret::generate();
+  const auto store = start_store(secret, false);
+  Relay relay(store->endpoint(), 2, false);
+  auto client =
+      StoreClient::connect(relay.endpoint().to_string(), secret, false, Deadline::after(2s));
+  ASSERT_OK(client);
+  relay.strike({Action::kSwallow, Direction::kToClient, std::nullopt});
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_CODE(StatusCode::kTimeout, (*client)->set("key", "value"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, StoreClient::kMostPatience - 5s);
+  EXPECT_TRUE(relay.has_struck());
+}
+
 // Once it has given up, a rank asks the store who is missing and reports the loss. An answer that
 // never arrives would otherwise keep it for another 30 seconds.
 TEST(StoreUnderAttack, KeepsARankThatHasGivenUpOnlyBriefly) {
