@@ -140,6 +140,8 @@ def fits(environment: dict[str, str], ranks: int, kind: str = "nothing") -> bool
     """Whether as many ranks can do what these settings ask for together."""
     algorithm = environment.get("HOROVOD_ALLREDUCE_ALGORITHM")
     host_name = environment.get("HOROVOD_HOSTNAME")
+    if algorithm in ("ring", "shared_memory") and "HOROVOD_DETERMINISTIC" in environment:
+        return False
     if algorithm == "shared_memory":
         apart = "HOROVOD_SHM_DISABLE" in environment or host_name is not None
         return not apart and kind not in ("shm", "relay")
