@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # make setup    what the other commands need: Debian packages and .venv (they all run it first)
 # make demo     builds and installs the wheel, and trains a small network on 1 and on 2 ranks
 # make check    formatting, lint, C++ unit tests: before each commit

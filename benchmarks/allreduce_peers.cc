@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // float32 Sum allreduce of this project and of Open MPI in the same processes, in turns.
 //
 //   mpirun -np 2 allreduce_peers <rounds> <bytes>…

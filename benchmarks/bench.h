@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the benchmark programs share. They have no caller who could handle a failure: it ends them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What it costs ranks to agree on an unchanged step, counted and not timed.
 //
 //   control_plane

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a training step costs through hvd.h, beside Open MPI in the same processes, in turns.
 //
 //   mpirun -np 2 engine_peers <rounds>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """float32 Sum allreduce of torch.distributed with gloo, between processes on the loopback.
 
 gloo_allreduce.py RANKS ROUNDS BYTES...

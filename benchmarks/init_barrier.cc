@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank that does no more than to start, to wait for all others, and to end.
 #include "capi/hvd.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // float32 Sum allreduce over TCP, one rank per host: scripts/run_benchmarks.py starts one of these
 // in each of several network namespaces.
 //

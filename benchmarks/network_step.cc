@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training step like that of ResNet-50 between hosts, through hvd.h, with each kind of protection
 // of the wire in turns: scripts/bench_network.py starts one of these in each of several network
 // namespaces.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What seals cost: broadcast_object between two ranks of this host, with and without them.
 
 objects.py ROUNDS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parameters of ResNet-50: 161 tensors, 102 MB of float32.
 #pragma once
 

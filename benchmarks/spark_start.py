@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.spark.run beside Spark's own TorchDistributor: until all ranks can talk to each other.
 
 spark_start.py RANKS ROUNDS

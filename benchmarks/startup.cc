@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long the processes of a job take until all are connected.
 //
 //   startup <ranks> <hosts> <rounds>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a byte between hosts costs in CPU time, with each kind of protection: both ends of one
 // connection over loopback in one thread, so that other load on the machine does not count.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.tensorflow: what an operation costs in a graph, and what distribution costs one rank.
 
 tensorflow_steps.py RANKS ROUNDS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.torch beside torch.distributed with gloo, in the same processes by turns.
 
 torch_steps.py RANKS ROUNDS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Horovod 0.28 chose its parts by environment variables while it was built. One build has all of them
 # here, so the variables choose nothing; install instructions still set them, and must not fail.
 # Alone, to try it: cmake -P cmake/HvdFormerChoices.cmake

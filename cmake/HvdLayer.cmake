@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Parsing headers is half of what compiling costs, and Google Test the largest part. Tests share one
 # parsed set of headers. With HVD_FAST_BUILD the layers share another, and their sources are compiled
 # several at a time; without it, as in the preset dev, each proves that it includes what it uses.

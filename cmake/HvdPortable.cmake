@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What HVD_BUNDLE does to native files, so that one build runs on other machines than this one.
 set(HVD_SYSROOT "" CACHE PATH
   "With HVD_BUNDLE: an older C library to link against; scripts/make_sysroot.sh makes one")

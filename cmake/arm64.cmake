@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Cross-compiles for 64-bit Arm with Debian's compiler; tests run under qemu. `make arm64` fills the
 # folder with Debian's arm64 packages first.
 set(CMAKE_SYSTEM_NAME Linux)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // What glibc 2.32 has and older ones have not, for builds against those (HVD_SYSROOT).
 #define _GNU_SOURCE
 #include <signal.h>

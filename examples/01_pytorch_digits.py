@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small convolutional network to read handwritten digits, on any number of ranks.
 
     horovodrun -np 2 python examples/01_pytorch_digits.py

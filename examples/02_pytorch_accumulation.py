@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Large batches in small pieces: gradients of several backward passes add up before one reduction.
 
     horovodrun -np 2 python examples/02_pytorch_accumulation.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two models at once: half of the ranks train one, half the other, and then they compare.
 
 horovodrun -np 4 python examples/03_pytorch_process_sets.py

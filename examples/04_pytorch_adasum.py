@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adasum: ranks that agree take one step, ranks that do not take them all.
 
     horovodrun -np 2 python examples/04_pytorch_adasum.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranks with different amounts of data: who is done joins, and the others go on.
 
 horovodrun -np 2 python examples/05_pytorch_join.py

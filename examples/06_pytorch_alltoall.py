@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each row to the rank that owns its key, however unevenly keys are spread.
 
     horovodrun -np 2 python examples/06_pytorch_alltoall.py

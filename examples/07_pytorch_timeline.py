@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A timeline of some steps: gradients are on their way while backward is still at work.
 
     HOROVOD_TIMELINE=DYNAMIC horovodrun -np 2 python examples/07_pytorch_timeline.py

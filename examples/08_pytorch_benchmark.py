@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images per second of a model on random data: the classic synthetic benchmark.
 
 horovodrun -np 2 python examples/08_pytorch_benchmark.py --batch-size 32

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small convolutional network of Keras to read handwritten digits, on any number of ranks.
 
     horovodrun -np 2 python examples/09_keras_digits.py

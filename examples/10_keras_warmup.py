@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """More ranks, a higher learning rate: warm-up, metrics of all ranks and checkpoints of one.
 
     horovodrun -np 2 python examples/10_keras_warmup.py

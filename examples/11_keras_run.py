@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A function that trains with Keras, started on two ranks by a script or a notebook.
 
     python examples/11_keras_run.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training loop of one's own in TensorFlow 2, which learns to read handwritten digits.
 
 horovodrun -np 2 python examples/12_tensorflow2_loop.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A script as of TensorFlow 1, with a graph and a session, which learns to read handwritten digits.
 
 horovodrun -np 2 python examples/13_tensorflow1_session.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains with PyTorch in the tasks of a Spark application, and brings the results back by rank.
 
     python examples/14_spark_run.py                           on this machine, two tasks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From PyTorch on one machine to HorovodRunner: `train`, and what `train_hvd` does beyond it.
 
     python examples/15_horovod_runner_pytorch.py              two tasks of a Spark on this machine

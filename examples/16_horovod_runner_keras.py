@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From Keras on one machine to HorovodRunner: `train`, and what `train_hvd` does beyond it.
 
     python examples/16_horovod_runner_keras.py                two tasks of a Spark on this machine

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The handwritten digits that examples train on; cpp/data/README.md says where they come from."""
 
 import pathlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The guardian of the ranks of one host: `horovodrun --agent`, which the launcher starts there, by
 // itself or through ssh, and talks to over standard input and output (launcher/protocol.h).
 //

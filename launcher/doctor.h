@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // horovodrun --doctor: looks at the machine and the hosts, starts no job, and says in plain words
 // whether one would run well.
 #pragma once

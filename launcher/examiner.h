@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An agent's part of horovodrun --doctor: looks at its host, and measures the way to another one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two processes look after what is started, the ranks of a host or an mpirun, so that the death of
 // either leaves nothing behind.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The launcher's end of one agent: the process that runs it or leads to it, and the connection.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an agent finds out about its host before it starts ranks there.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is to be started, and where: all that the command line, the config file and the environment
 // have said, checked and put together. plan.cc makes one; run.cc carries it out.
 #pragma once

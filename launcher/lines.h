@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines out of what a rank writes. Pure: bytes in, pieces of text out, and every byte comes out
 // again as it went in, whatever it means.
 #pragma once

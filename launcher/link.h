@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages between launcher and agent over a pair of descriptors, without blocking.
 //
 // An agent begins with a mark. What comes before it was written by a shell's start files on the way

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shows what the ranks write, line by line, each with who wrote it:
 //
 //   [3]<stdout>:epoch 1, loss 0.25

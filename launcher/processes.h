@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starting processes, and ending whole families of them.
 #pragma once
 

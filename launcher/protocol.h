@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the launcher and its agents, one on each host, say to each other: one frame per message,
 // over the agent's standard input and output.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever arrives, a message is decoded or refused, and what was decoded says the same again.
 #include <cstddef>
 #include <cstdint>

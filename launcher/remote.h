@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reaching other hosts: which are others, the command that starts an agent there, and what it means
 // when that does not work.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words in which the launcher tells how ranks have ended. Pure.
 #pragma once
 

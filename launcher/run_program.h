@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs whose ranks mpirun or jsrun starts: horovodrun serves the rendezvous and is the program's
 // parent.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What horovodrun itself says while no Printer does it. Failures to write are no exceptions here,
 // as fmt::print would have them: a full disk under standard error must not end the program.
 #pragma once

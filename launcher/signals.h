@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signals as something to read, for programs that wait in a poller.
 #pragma once
 

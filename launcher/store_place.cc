@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "launcher/store_place.h"
 
 #include "launcher/host_side.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the launcher's rendezvous store listens, and under which addresses hosts may find it.
 #pragma once
 

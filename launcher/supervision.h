@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the launcher does about what happens: pure, events in, decisions out; run.cc carries them
 // out.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs benchmarks/network_allreduce.cc or network_step.cc with one rank per network namespace.
 
 bench_network.py BUILD RANKS BYTES ROUNDS [--mbit RATE] [ALGORITHM...]

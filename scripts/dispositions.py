@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signals, as the processes that a test runner starts find them.
 
 A shell starts background jobs with SIGINT ignored, nohup ignores SIGHUP, and any program may leave

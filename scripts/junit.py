@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Test results as JUnit files: written by whatever runs tests, added up by run_stages.py."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a build has taken from other projects: their versions, licences and bill of materials.
 
 Nobody keeps the list by hand. The build knows which headers it has read and which libraries it has

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # make_sysroot.sh FOLDER [RELEASE [ARCHITECTURE PACKAGE…]]: packages of a Debian release, unpacked into
 # FOLDER and not installed, to compile and link against. Without more arguments it is the C library of
 # Debian 11 (glibc 2.31): make wheel SYSROOT=FOLDER then makes a wheel for systems as old as that.

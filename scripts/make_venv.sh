@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # make_venv.sh FOLDER REQUIREMENTS [PYTHON]: a Python environment, made anew when its requirements
 # change.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the wheels of this checkout: make_wheels.py FOLDER [--sysroot SYSROOT].
 
 FOLDER gets the wheels of horovod and of horovod-sparkdl. auditwheel decides which systems the first

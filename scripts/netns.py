@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts on one machine: one network namespace for each, joined by veth pairs and a bridge.
 
 Needs root and the commands ip and tc.

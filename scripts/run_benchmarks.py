@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures a release build beside its peers and prints one table, each line with its target.
 
 run_benchmarks.py BUILD [--python PYTHON] [--quick] [--results FOLDER]

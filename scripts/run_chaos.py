@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Disturbs jobs for some time and checks every result.
 
     run_chaos.py BUILD [--seconds N] [--seed N] [--cell N] [--only KIND...] [--jobs N]

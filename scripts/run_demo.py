@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains examples/01_pytorch_digits.py on one rank and on two, and says how much faster two are.
 
 run_demo.py HOROVODRUN PYTHON

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs every fuzzer of a build folder for some seconds; a finding fails.
 
     run_fuzzers.py BUILD --seconds N [--jobs N] [--results FOLDER]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the tests of front ends against one build in several environments, and prints a table.
 
 run_matrix.py WHEELS FOLDER [NAME...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs stages (make targets) one after the other and adds up what they tested.
 
     run_stages.py RESULTS STAGE... [--fetch STAGE=TARGET]... [--build STAGE=TARGET]...

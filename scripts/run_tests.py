@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the test programs of a build folder, several at a time, and shows only what failed.
 
     run_tests.py BUILD --results FOLDER [--jobs N] [NAME...]

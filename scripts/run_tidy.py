@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """clang-tidy over the sources of a build folder, skipping what is unchanged since it was clean.
 
     run_tidy.py BUILD [--jobs N]

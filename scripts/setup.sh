@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing and makes .venv. Safe to run again: with
 # everything in place it takes a fraction of a second and touches nothing.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wheel as a table of files, to be changed and written again: the same table, the same bytes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A minute of `make chaos`, and what it relies on."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds for every test: signals as they are in a terminal, and no processes left over."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C++ example, built as an outside project against the installed library."""
 
 import array

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovodrun over ssh, for real: a network namespace and an sshd of its own for each host.
 
 Needs root, ip and sshd; where namespaces are not permitted the tests say so and are skipped.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovodrun on one host, with real processes: output, exit codes, and above all that nothing is
 left when a job ends, however it ends."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrows between the folders of core/ point one way, and a name in its headers means one thing."""
 
 import pathlib

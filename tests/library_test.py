@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What libhvd.so shows to the outside: the names, and the classic functions behind them."""
 
 import ctypes

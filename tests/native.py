@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """libhvd as `make build-dev` leaves it, through ctypes, and ranks as processes."""
 
 import contextlib

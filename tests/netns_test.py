@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TCP between hosts, for real: one network namespace per host, joined by veth pairs and a bridge.
 
 The ranks are processes of core/transport/testing/rank_main.cc. Needs root and the commands ip and

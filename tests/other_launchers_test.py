@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs whose ranks somebody else has started: mpirun, srun, or a user who sets variables."""
 
 from __future__ import annotations

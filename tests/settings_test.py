@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every setting of docs/settings.md works: a few training steps on one and on two ranks."""
 
 from __future__ import annotations

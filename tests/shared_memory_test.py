@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranks of one host whose /dev/shm is too small for them.
 
 A tmpfs of 1 MB is mounted over /dev/shm in a mount namespace. Ranks with pids of their own, as in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The adapter for TensorFlow where there is no TensorFlow, or one that lacks what it needs."""
 
 import subprocess

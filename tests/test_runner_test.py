@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scripts that run and count tests notice failures, crashes, hangs and failed stages."""
 
 import os

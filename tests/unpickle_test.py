@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loading a pickle runs what is in it: few places may, and each says why its bytes are safe."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `make wheel` and `pip install .` do before and after the compiler."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Views of raw memory. A tensor below the engine is a Bytes and a DType, nothing more.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every setting, as one value that is read once when a job starts and then passed to whoever
 // needs it. Nothing else in the project reads HOROVOD_* variables: Python asks setting_value(),
 // through hvd_setting.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The moment at which a wait gives up. Every wait in the project takes one, so that nothing
 // hangs; it is passed down unchanged, so that a call of many waits still ends on time. On a thread
 // that was interrupted (interrupt.h) every deadline has passed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The element types that tensors can have. The numbers are part of the C ABI and of the wire:
 // they never change, new ones are added at the end.
 #pragma once

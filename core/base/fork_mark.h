@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Remembers in which process an object was made. A child that was forked without exec, such as a
 // worker that loads data, has copies of all objects of its parent but none of its threads: when it
 // ends, the copies must not say goodbye, wait for threads or close descriptors in its parent's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Borrows anything callable for the length of one call: no allocation, no ownership.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A way for the caller to end the waits of its own thread early, as Ctrl-C does.
 //
 // While an Interrupt exists, every Deadline of the thread that made it counts as expired once the

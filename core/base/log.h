@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log lines as HOROVOD_LOG_LEVEL and HOROVOD_LOG_HIDE_TIME ask for them:
 //
 //   [2026-03-01 12:00:00.123456: W store.cc:42] [3]: text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mutex that the compiler understands: clang's -Wthread-safety checks that what is marked
 // HVD_GUARDED_BY(mutex_) is touched only with the lock held. Other compilers see plain std types.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints docs/settings.md; `make docs` puts it there.
 #include <cstdio>
 

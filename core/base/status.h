@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors are values. A lost peer is routine (elastic training survives it), is found on a
 // background thread and has to cross a C boundary, and exceptions do all three badly.
 //

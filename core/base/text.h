@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small work on text that several layers need.
 #pragma once
 

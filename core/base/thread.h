@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread with a name, so that top, gdb and a stall report can say which one it is.
 #pragma once
 

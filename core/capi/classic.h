@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The symbols of the classic native library, which programs in other languages look up by name, for
  * instance through ctypes. They are kept for those; hvd.h can do more and tells more.
  *

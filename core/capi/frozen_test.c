@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program that was built with the first version of hvd.h, run with the present library. Every
  * structure is filled with ones before its fields are set, as an uninitialized one may be: bytes
  * between and after the fields of the first version mean nothing, so no later field may lie there.

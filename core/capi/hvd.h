@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hvd.h: the C interface of the library, and its only door. Front ends for every language and
  * framework stand on it; it knows none of them. For C++ there is hvd.hpp on top.
  *

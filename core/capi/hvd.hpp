@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Horovod for C++20 programs: a header over hvd.h, the C interface of libhvd.
 //
 //   hvd::init();

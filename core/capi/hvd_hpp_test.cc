@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hvd.hpp in a job of one rank: types, results, futures and exceptions. What takes several ranks is
 // in ranks_test.cc.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hvd.h as a C program sees it: a job of one rank, and what can go wrong before there is any. */
 #include "capi/hvd.h"
 

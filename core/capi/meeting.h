@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the ranks of a job meet: at the store of the launcher, at one that the first rank serves at
 // the address that all ranks were given, or, where mpirun has started the ranks and they were given
 // no address, at one whose address the first rank spreads by PMIx.

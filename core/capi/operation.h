@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The caller's handle and the engine's operation, which are one object.
 #pragma once
 

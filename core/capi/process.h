@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one job that a process has, if any. It is never destroyed: at exit other threads may still be
 // at work, and a destructor that waits for one of them would hang the exit.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What hvd.h cannot show of the process's job.
 #include "capi/process.h"
 

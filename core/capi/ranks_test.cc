@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs of real processes, through hvd.h and hvd.hpp. What each rank checks is in
 // testing/collectives_scenario.cc and testing/scenario_main.cc.
 #include <gtest/gtest.h>

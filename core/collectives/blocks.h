@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One buffer as the blocks of all ranks side by side, in rank order, each of its own size.
 #pragma once
 

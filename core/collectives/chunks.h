@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A buffer cut into parts of equal size in whole elements; the remainder goes to the first parts,
 // one element each. With fewer elements than parts the last ones are empty.
 #pragma once

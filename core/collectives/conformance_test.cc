@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every allreduce over every transport, against the plain reference; and with a failure at every
 // step of every rank. By default a fixed sample of the cases runs; HVD_CONFORMANCE=full runs all,
 // which takes hours and a larger HVD_TEST_LIMIT_SECONDS.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The value that changes nothing when it is combined with another: what a rank gives that takes
 // part in a reduction without having data.
 #pragma once

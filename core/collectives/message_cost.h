@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a message costs, for choosing between algorithms: latency plus bytes over bandwidth.
 //
 // Only the ratio of the two matters for a choice, so costs are counted in bytes: a latency costs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory in pieces that a collective treats as one buffer, the pieces side by side in their order:
 // how many tensors travel as one without being copied together first.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every collective among processes: threads of one process, in which the other tests run, share
 // more than ranks do. The ranks run testing/rank_main.cc.
 #include <chrono>

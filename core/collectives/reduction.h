@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one allreduce or reducescatter does to its elements, resolved once per operation from op,
 // dtype and factors: result = postscale · reduce(prescale · x), divided by the number of ranks for
 // Average. Algorithms call prepare once on their own input, combine in any grouping, and finish

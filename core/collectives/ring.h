@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ranks as a ring that enters and leaves every host once, so that a link between hosts carries
 // what passes round once however the ranks are numbered.
 #pragma once

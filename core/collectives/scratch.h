@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Working memory that a caller keeps from one collective to the next. It grows to the largest size
 // ever asked for and never shrinks: the first touch of fresh pages costs several times as much as
 // the collective that uses them.

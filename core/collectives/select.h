@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which allreduce to run. Decided from a cost model by arithmetic alone, equal on all ranks:
 // nothing is exchanged, so nothing can disagree.
 #pragma once

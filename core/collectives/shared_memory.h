@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives among the ranks of one host, through the arena they share: ranks here are those of
 // the arena. All ranks call the same ones in the same order with matching sizes.
 //

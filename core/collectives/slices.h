@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts bytes into one slice per rank along cache lines, so that two ranks never write to the same
 // line. Every element size divides a line, so no element is cut. The last slices may be empty.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can be wrong with a submission by itself, before other ranks have anything to say. These
 // errors come at once, to the caller alone.
 #pragma once

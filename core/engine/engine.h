@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine of one process set: turns tensors that its ranks submit in any order into collectives
 // that all of them run in the same order.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Carries out batches over the transport of a process set. Knows tensors and collectives, neither
 // names in flight nor other ranks' requests.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts a plan into batches: tensors that one collective carries out together. A pure function of
 // what all ranks know, so that all cut alike.
 #pragma once

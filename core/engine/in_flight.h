@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operations that callers have submitted and that are not done, and the one lock on the way
 // from a caller to the engine.
 //

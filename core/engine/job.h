@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One process's membership in a job: who the others are, and an engine for every process set it
 // belongs to. init() makes one, shutdown() ends it; a process may do so any number of times.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the engines of neighbouring ranks tell each other, as bytes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first half of the negotiator: who has which tensor, who has joined, and what the parent is
 // told of it. The second is in planning.cc.
 #include "engine/negotiator.h"

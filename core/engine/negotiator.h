@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds out which tensors every rank of a process set has, and decides what all of them do next.
 // A state machine without I/O: requests and messages in, messages and plans out.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank between others who say anything, sensible or not: it refuses that, and then the job is
 // broken, or it goes on and still knows of every tensor of its own that no plan has answered.
 #include <algorithm>

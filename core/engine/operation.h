@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One submission: a tensor, or a group of tensors that completes as one. Shared by the caller, who
 // waits for it or is called back, and the engine, which carries it out.
 #pragma once

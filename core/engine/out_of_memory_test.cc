@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that runs out on one rank: every allocation of a step fails once, and then all that follow
 // do. That rank reports kUnavailable, the others that it was lost; nobody hangs, and all can shut
 // down.

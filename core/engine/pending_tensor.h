@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the two halves of the negotiator share: a tensor that some ranks have and others not yet.
 #pragma once
 

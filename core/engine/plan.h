@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What all ranks of a process set do next: decided by its coordinator, equal everywhere.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The second half of the negotiator: from tensors that all ranks have to plans, and from plans to
 // the cache of responses, which is the same on all ranks because all apply the same plans.
 #include <fmt/format.h>

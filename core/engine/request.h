@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a rank asks for: one tensor, one collective. Ranks agree on requests before anything moves.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks have agreed on before. Every rank holds the same entries under the same numbers,
 // because all apply the same plans in the same order; so a tensor that comes again travels as a
 // number, and the plan that answers as a number too.

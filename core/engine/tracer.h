@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells the timeline what the engine does, for many tensors at once: looking names up and writing
 // records one by one would cost more than the step they describe.
 //

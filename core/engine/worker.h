@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of an engine that one thread at a time runs: takes what was submitted, negotiates,
 // carries plans out and completes operations. Never waits, except inside a collective that every
 // rank has agreed to.

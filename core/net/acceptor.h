@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The listening side of authenticated streams, driven by its owner's thread and poller.
 //
 // Many peers shake hands at once. One that says nothing, or the wrong thing, costs a descriptor

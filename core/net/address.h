@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Socket addresses, host names and the network interfaces of this machine.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any text: parse() refuses it, or its answer is printed and parsed to the same address again.
 #include "net/address.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns a connected socket into an authenticated stream: the client's side. The server's side,
 // which has to serve many peers at once, is net/acceptor.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages with one authenticated peer: frames with tags over a Stream. This is how control
 // traffic travels; tensors do not.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes and reads small records: integers little-endian, strings and vectors with a 32-bit count
 // before them. The reader checks every length against what is really there, so a record from a
 // stranger can be refused but cannot crash, and costs no memory that it did not bring itself.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owns one file descriptor and closes it.
 //
 // A forked child closes them all. It would otherwise keep its parent's connections open, and the

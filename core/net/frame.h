@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts a stream of bytes into messages. Pure: bytes in, messages out, no socket.
 //
 //   frame = length (4 bytes, little-endian) · payload · tag (16 bytes)

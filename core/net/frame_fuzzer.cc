@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes in any pieces: no unauthentic message comes out, and what an honest writer wrote comes
 // out unchanged up to the first byte that the input damages.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How two peers prove to each other that they know the job secret, before any other byte of
 // either is interpreted. Pure: bytes in, bytes out, no socket.
 //

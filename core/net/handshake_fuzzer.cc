@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A peer that says anything, or what an honest one would say with some bits turned: it is
 // authenticated exactly when no bit was turned.
 #include <algorithm>

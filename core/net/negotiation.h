@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One peer on its way from a bare socket to an authenticated stream: the handshake, then TLS. Never
 // blocks; both the client, which waits, and the acceptor, which serves many, drive it.
 #pragma once

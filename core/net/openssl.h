@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a failed call of OpenSSL becomes where no argument of it can be wrong: what it lacks is
 // memory.
 #pragma once

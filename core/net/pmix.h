@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Words between the ranks of a job that mpirun or srun has started, through PMIx: the library by
 // which such launchers let their processes find each other. It is looked for at run time and used
 // for nothing else, so neither building nor running needs MPI.

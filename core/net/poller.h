@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waits for many descriptors at once, level-triggered, over epoll.
 #pragma once
 

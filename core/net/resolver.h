@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looks up host names with a deadline, which getaddrinfo(3) does not have: with a name server that
 // does not answer it returns after 5 s times two tries for each server in /etc/resolv.conf.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "net/retry_pauses.h"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pauses between tries of what may succeed a moment later: a server that is not up yet, a
 // connection that was dropped before it was authenticated, a name that is not known yet. The first
 // pause is 5 ms, each next one is twice as long, the longest is half a second.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seals of bytes that must not be interpreted unless a rank of this job has sent them, such as a
 // pickle, which runs code of the process that made it. A seal is HMAC-SHA-256 of
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The job secret, keys derived from it, and HMAC-SHA-256.
 #pragma once
 

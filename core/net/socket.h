@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TCP sockets. All are non-blocking, close on exec and send small frames at once (TCP_NODELAY).
 //
 // Congestion control is cubic, else reno, else what the system has: BBR, the default on many

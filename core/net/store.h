@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rendezvous store: where the ranks of a job find each other. Small values under names, kept
 // in the memory of one server; waiting for a name is woken by the server, never polled.
 #pragma once

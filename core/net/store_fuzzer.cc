@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A few clients with any requests, sensible or not: the limits hold, nobody is answered twice, and
 // nobody waits who has left.
 #include <map>

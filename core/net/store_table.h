@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the rendezvous store holds and who waits for what: pure, no socket. Requests come in as
 // bytes, answers go out as bytes; the server carries them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A non-blocking stream of bytes to one authenticated peer: a bare socket, or tags or TLS over it.
 //
 // One caller at a time, for both directions together. A peer that is gone, whether it closed the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream whose bytes anybody on the wire can read and nobody can change: they travel in records,
 // each with a tag that only the two peers can compute.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes in any pieces: no unauthentic byte comes out, and what an honest peer wrote comes out
 // unchanged up to the record that the input damages. A real socket, because records that have
 // arrived whole are read straight to the caller's memory.

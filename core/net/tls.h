@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS 1.3 over a connected socket whose peer already proved that it knows the job secret. Both
 // sides authenticate with a key derived from it, fresh for this connection: no certificates, no
 // tickets, nothing older than TLS 1.3, and ephemeral keys so that a secret that leaks later does

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "testing/failing_allocations.h"
 
 #include <pthread.h>

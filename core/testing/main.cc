@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // main() of every test program. A test that outlives its time limit is named and the program
 // aborted, so that a hang is a failure with a name and never a silent wait.
 #include <gmock/gmock.h>

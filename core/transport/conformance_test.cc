@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What transport.h promises, over every kind of transport.
 #include <chrono>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Brings the ranks of a job together: tells each who the others are and on which host, opens
 // connections when a mesh first needs them, and watches over everybody.
 //

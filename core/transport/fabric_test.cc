@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Coming together, bad guests, departure and death. That bytes arrive as they should is the matter
 // of conformance_test.cc, which runs over fabrics too.
 #include "transport/fabric.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Transport that fails on purpose, around any other: a rank dies, a message is lost, or a call is
 // late, at an exact step. A test counts the steps of a run without faults and then fails each one.
 #pragma once

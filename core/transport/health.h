@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the ranks that this process works with are all still there, and when any of them last
 // moved data. One per process and job, shared by all its transports; every wait looks at it, so
 // that one loss ends every call.

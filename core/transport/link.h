@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One direction of bytes between two ranks, without waiting: a socket, or a ring in shared memory.
 // Mesh joins links into a Transport and does all the waiting; a link only says what is possible
 // now, and how to sleep until that changes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Transport made of links: shared memory to the ranks of the own host, sockets to all others. It
 // does the waiting that links do not do: it spins, yields, then sleeps, and while it waits for one
 // peer its sends to the others go on.

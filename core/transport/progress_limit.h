@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limit of one wait, when that is a limit on the time without progress (base/deadline.h): it
 // counts from the last data that this rank has moved, or another rank as far as this one has heard.
 // A rank may have nothing to do for long while others exchange a large block over a slow network.

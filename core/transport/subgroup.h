@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Some ranks of a communicator as a communicator of their own: the ranks of one host, or one
 // leader per host. Nothing but translated rank numbers; the bytes take the way of the whole.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which ranks of a communicator share a host. Plain arithmetic, equal on every rank.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moves bytes between the ranks of one communicator. Code above knows no sockets; code below
 // knows no tensors.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A man in the middle of every kind of connection: whatever he does ends in an error that names the
 // peer, never in a wrong result or a hang.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The images of data/digits.txt; data/README.md says where they come from.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A network with one hidden layer: 64 pixels, 32 hidden values, 10 classes. All weights lie in one
 // array, so that one allreduce carries all gradients.
 #pragma once

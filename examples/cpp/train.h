@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stochastic gradient descent on any number of ranks, each of which takes every size-th image of a
 // batch. The average of the ranks' gradients is that of the whole batch, so that any number of
 // ranks, one included, ends with the same weights but for rounding.

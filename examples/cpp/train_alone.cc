@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains in one process: what several ranks together have to reach.
 //
 //     train_alone examples/cpp/data/digits.txt

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains on all ranks of a job.
 //
 //     train_digits DIGITS [WEIGHTS]

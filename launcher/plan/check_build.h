@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What --check-build shows. Nothing here was decided when horovodrun was built: frameworks are
 // asked of the Python that `python3` starts, MPI and NCCL are there when they are found.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line, read with the manners that scripts are used to:
 //
 //   long names may be cut short as long as only one flag is meant; values follow after a blank or a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The YAML file of --config-file: flags in sections, as docs/horovodrun.md lists them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every flag of horovodrun, in one table: it drives the parser of the command line, the config
 // file, the variables that ranks get, the help and docs/horovodrun.md, so none can forget a flag.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints docs/horovodrun.md with its tables of flags as they have to be; `make docs` puts it there.
 #include <cstdio>
 

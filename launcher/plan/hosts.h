@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hosts and how many ranks each of them takes.
 //
 // A host may be listed more than once: its slots add up, where it first stood. One without slots is

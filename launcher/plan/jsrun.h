@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line of jsrun, the launcher of IBM's clusters, and the file that says which rank gets
 // which cores.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job of LSF. Where Cluster System Management runs (CSM_ALLOCATION_ID is set), it is asked for
 // the hosts, and a rank is meant for each GPU; elsewhere LSF's own variables tell hosts and slots.
 #pragma once

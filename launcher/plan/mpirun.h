@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line of mpirun, for each of the implementations that Horovod jobs are started with.
 #pragma once
 

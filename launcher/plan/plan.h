@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What horovodrun is to do: the command line, the config file, the environment and the scheduler
 // that it runs under, checked and put together. Nothing of the job is started here, so whatever is
 // wrong is found before there is anything to clean up; a failure is the user's to mend and ends

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hosts that a scheduler has set aside for this job: what -H would say if the user had to.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Slurm allocation, as its environment variables describe it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a plan is made from besides the command line, as one value, so that tests bring their own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks find in their environment: the user's own variables, what flags have set, and their
 // place in the job.
 #pragma once

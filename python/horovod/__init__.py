@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distributed training for deep-learning frameworks; `import horovod.torch as hvd` and so on."""
 
 from horovod import _leftovers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds files of Horovod 0.28 in our folder, where an installation over another has left them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is tried: a seed gives an endless list of cells, the same on every machine."""
 
 from __future__ import annotations

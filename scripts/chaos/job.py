@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One job of hvd_chaos_rank: its store, its processes, what they wrote and how they ended."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two hosts whose packets pass through this process, which changes one byte of them.
 
 Each host is a network namespace with one TUN device. What one host sends is read from its device

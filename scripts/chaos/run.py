@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs one cell and judges what its ranks did."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Valid values for every setting of docs/settings.md, other than its default.
 
 tests/settings_test.py runs each of them undisturbed and fails when a setting of the page is missing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every front end has to do, told in arrays of numpy.
 
 An adapter `<framework>_adapter.py` has a class Frontend:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranks that are plain processes without a framework, for tests of the core from Python."""
 
 from __future__ import annotations

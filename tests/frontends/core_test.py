@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod._core and horovod.common, without a framework."""
 
 from __future__ import annotations

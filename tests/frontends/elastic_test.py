@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.common.elastic, without ranks and frameworks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.tensorflow.gradients: the reduction that optimizers and tapes share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What scripts written for Horovod 0.28 do around their training: flags, variables, questions."""
 
 from __future__ import annotations

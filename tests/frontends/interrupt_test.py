@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C ends every call that waits, and leaves the process as the call's documentation says.
 
 Each process here waits for something that does not come within 90 seconds, and is interrupted by a

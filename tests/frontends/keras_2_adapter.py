@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.tensorflow.keras where tf.keras is Keras 2, without a graph and with one."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimizers of Keras 2, in the way that code for Horovod 0.28 uses them."""
 
 from __future__ import annotations

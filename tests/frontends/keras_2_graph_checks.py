@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.tensorflow.keras in a graph of TensorFlow 1, as scripts of that time use it."""
 
 from __future__ import annotations

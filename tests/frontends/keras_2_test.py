@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.tensorflow.keras with Keras 2 on two ranks of horovodrun."""
 
 import importlib.util

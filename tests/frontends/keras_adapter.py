@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.keras with whatever backend KERAS_BACKEND says."""
 
 import horovod.keras as hvd

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.keras with the backends of Keras 3 other than TensorFlow."""
 
 from __future__ import annotations

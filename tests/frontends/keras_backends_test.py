@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.keras with PyTorch and JAX on two ranks of horovodrun."""
 
 import functools

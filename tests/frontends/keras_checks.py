@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.keras and horovod.tensorflow.keras: training with model.fit, callbacks, files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.keras and horovod.tensorflow.keras on two ranks of horovodrun."""
 
 import importlib.util

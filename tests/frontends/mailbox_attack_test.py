@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions and results of a run, while somebody changes them on the way to the store or back."""
 
 import contextlib

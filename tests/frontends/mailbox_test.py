@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects through the store of a run."""
 
 import threading

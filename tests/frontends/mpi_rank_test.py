@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rank that mpirun has started on Spark, without Spark and mpirun."""
 
 from __future__ import annotations

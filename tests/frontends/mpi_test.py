@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that use MPI themselves, by mpi4py, under a real mpirun. No framework takes part."""
 
 from __future__ import annotations

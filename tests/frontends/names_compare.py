@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Says where the installed package differs from the tables that names_table.py reads.
 
 names_compare.py TABLE...     prints the differences of each table, as JSON

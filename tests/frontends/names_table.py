@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the tables of names in names/.
 
 A table lists what programs written for Horovod 0.28 import and call:

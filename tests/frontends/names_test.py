@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs written for Horovod 0.28 find the names that they use, or the page says what to do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No framework at all, for checks of the suite itself."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One of two ranks between which somebody changes the bytes of objects.
 
     objects_rank.py FOLDER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects between ranks, with somebody who changes their bytes on the way."""
 
 import os

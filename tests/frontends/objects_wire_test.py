@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects between two hosts, with a man in the middle of their cable."""
 
 import os

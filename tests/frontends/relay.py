@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Somebody on the network between a client and a store, who sees frames and may change them."""
 
 from __future__ import annotations

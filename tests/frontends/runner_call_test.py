@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a call needs and cannot be sent to ranks is named, with its type and the remedy."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What libraries import from horovod.runner beside run()."""
 
 from __future__ import annotations

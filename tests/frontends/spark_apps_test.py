@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Horovod on Spark as its users start it: plain scripts, spark-submit, a notebook, Ctrl-C."""
 
 import importlib.util

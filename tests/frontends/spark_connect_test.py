@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.spark.run through Spark Connect, with a real server."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A standalone Spark on hosts of its own, for tests: one network namespace for each.
 
 The master and the driver are on the first host, a worker is on each of the others.

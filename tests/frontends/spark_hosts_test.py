@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.spark.run on two hosts with addresses of their own, under a real standalone Spark."""
 
 import io

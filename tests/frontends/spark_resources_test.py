@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.spark.run with executors that Spark starts on demand, each with a GPU of its own."""
 
 import logging

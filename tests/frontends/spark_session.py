@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A session of Spark for the tests of one module, which is skipped where there is no Spark."""
 
 from __future__ import annotations

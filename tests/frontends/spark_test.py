@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.spark.run and HorovodRunner on a real Spark, with two executors of one task each."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that all ranks of a job run together, and their outcomes as tests.
 
 A check is a function `check_<sentence>(frontend)` of one of the modules that a job is told to run.

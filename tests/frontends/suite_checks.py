@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that pass, fail and crash, for suite_test.py."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that run in one job of ranks are judged one by one, also when one ends its process."""
 
 import pytest

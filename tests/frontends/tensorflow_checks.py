@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What only the TensorFlow front end has: graphs, sessions, tapes, optimizers, compilation."""
 
 from __future__ import annotations

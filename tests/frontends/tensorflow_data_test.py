@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Datasets that the ranks of one job prepare for the ranks of another."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether TensorFlow alone can multiply matrices of bfloat16 on this machine.
 
 On processors with AMX below some hypervisors its kernel for it ends the process by SIGILL. A check

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gradient rule of each collective, in every kind of graph and with shapes that are unknown.
 
 A session runs only what its results depend on, and an operation without a name is known by that of

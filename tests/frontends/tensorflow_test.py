@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.tensorflow on two, three and four ranks of horovodrun."""
 
 import importlib.util

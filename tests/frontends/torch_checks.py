@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What only the PyTorch front end has: handles, tensors in flight, optimizers, modules."""
 
 from __future__ import annotations

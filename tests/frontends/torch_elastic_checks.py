@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.torch.elastic: training that fails and goes on."""
 
 from __future__ import annotations

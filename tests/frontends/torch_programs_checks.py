@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What programs and libraries do with the PyTorch front end beyond its documented functions.
 
 Each check is a small program in the manner of those: wrappers around optimizers, subclasses of

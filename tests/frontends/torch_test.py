@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.torch on one to four ranks of horovodrun."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of the wheel: which systems they run on, what they show, whose code is in them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheels in an environment that has nothing else, as users install them."""
 
 from __future__ import annotations

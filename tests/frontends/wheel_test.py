@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The installed package: it brings what it needs, and asks for no framework."""
 
 import pathlib

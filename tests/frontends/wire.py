@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cable between two hosts that somebody has tapped: packets pass through this process.
 
 Instead of the bridge of a netns.Network, a thread carries each packet from one host to the other.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank of a job that scripts/run_chaos.py disturbs. It runs random collectives over hvd.h and
 // checks every element of every result.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the ranks of hvd_chaos_rank do together, and what each of them has to get for it. All ranks
 // draw the same work from the same seed, so that each knows what the others give.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks as processes that run testing/scenario_main.cc, and the rendezvous store they meet at.
 #pragma once
 

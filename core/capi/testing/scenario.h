@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the scenarios that ranks_test.cc runs as processes share. They see the library as any
 // program does: through hvd.h and hvd.hpp.
 #pragma once

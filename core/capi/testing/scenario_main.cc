@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank of a job, as a process; ranks_test.cc says which by the HOROVOD_* variables.
 //
 //   hvd_scenario <name> [<number>]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adasum: adds gradients so that what two of them agree on counts once and what is orthogonal adds
 // up. For two vectors
 //   adasum(a, b) = (1 - a·b / 2|a|²) a + (1 - a·b / 2|b|²) b,

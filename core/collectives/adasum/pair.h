@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adasum of one pair of vectors that hold several tensors side by side, or of a piece of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allgather: every rank gets what all ranks have, side by side in rank order. Ranks may have
 // different amounts, also nothing; every rank knows how much each has.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allreduce: every rank ends with the reduction of all ranks' data, in place. All ranks call with
 // equal sizes and equal reductions; a failure leaves `data` with any content.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the algorithms promise beyond the right result, which ../conformance_test.cc checks.
 #include "collectives/allreduce/allreduce.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What makes algorithms for 2^k ranks work with any number: each rank above the largest power of
 // two gives its values to a rank below before the start and gets the result at the end. Between,
 // it is idle, so this costs two more messages of the whole buffer.

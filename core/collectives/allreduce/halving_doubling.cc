@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Halving and doubling (Rabenseifner): a reduce-scatter in which the part of the buffer that a
 // rank works on halves every round, then an allgather in which it doubles again. As little data as
 // a ring sends in 2 log2(n) rounds instead of 2(n-1), but a round begins only when the one before

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allreduce of many tensors as one. The right result of one buffer is ../conformance_test.cc's.
 #include <cstring>
 #include <numeric>

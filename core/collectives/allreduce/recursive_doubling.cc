@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recursive doubling: in round k every rank swaps everything it has with the rank at distance
 // n/2, n/4, … 1 and adds. log2(n) rounds, the fewest there are, but each carries the whole buffer:
 // for small messages.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ring allreduce: each rank sends 2(n-1)/n of the buffer however large n is, the least any
 // allreduce can send. The price is 2(n-1) latencies, so select.cc avoids it for small data.
 //

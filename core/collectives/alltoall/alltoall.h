@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Alltoall: every rank has something for every rank. `in` is what this rank sends, side by side in
 // rank order with send_bytes[r] for rank r; `out` is what it gets, with recv_bytes[r] from rank r.
 // What rank a sends to b is what b expects from a. `in` and `out` are apart.

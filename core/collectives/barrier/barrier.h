@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Barrier: no rank returns before every rank has called.
 #pragma once
 

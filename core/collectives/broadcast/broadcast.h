@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Broadcast: every rank gets the bytes that `root` has in `data`. Sizes are equal on all ranks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collectives/broadcast/broadcast.h"
 #include "collectives/broadcast/tree.h"
 #include "collectives/message_cost.h"

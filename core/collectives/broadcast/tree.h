@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From whom a rank gets the data of a broadcast, and to whom it passes them on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // scale, divide, products and blend: what allreduce and Adasum do besides combining.
 #include "collectives/kernels/targets.h"
 

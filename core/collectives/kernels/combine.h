@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where combine_fn finds its functions; each file is compiled once per instruction set.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sum, Min, Max and Product of floats: one pass over all inputs, accumulated in registers.
 #include "collectives/kernels/targets.h"
 

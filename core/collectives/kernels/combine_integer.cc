@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sum, Min, Max and Product of integers and bool: plain loops, which compilers turn into vectors
 // of each instruction set by themselves.
 #include "collectives/kernels/targets.h"

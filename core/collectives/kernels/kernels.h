@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic: adds, multiplies and compares arrays of every dtype with the widest vectors that
 // the machine has, chosen at run time. No ranks, no memory of its own.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Speed of the kernels on one core, in 10^9 bytes of one operand per second of CPU time: for d += s
 // the memory traffic is three times that. 16 KiB are in the first-level cache, 128 MiB in memory.
 //

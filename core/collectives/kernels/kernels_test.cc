@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every test runs on every instruction set that the machine has, by taking the better ones away.
 #include "collectives/kernels/kernels.h"
 

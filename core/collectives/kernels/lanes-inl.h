@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How each floating dtype comes from memory into vectors and goes back. Included once per
 // instruction set by way of foreach_target.h.
 //

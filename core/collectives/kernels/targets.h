@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The instruction sets that the kernels are compiled for. Include it before any Highway header.
 //
 // On x86-64 these are plain SSE2 (as "SCALAR"), SSE4, AVX2 and AVX-512; on Arm NEON alone. The rest

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reducescatter: the ranks' inputs are reduced and every rank gets its part of the result.
 //
 // In all functions: `in` is this rank's input, the same size on every rank, and stays unchanged. It

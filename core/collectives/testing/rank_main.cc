@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank of a job as a process: runs some of every collective, in every algorithm that its place
 // allows, in turns, and compares with the reference. Its command line is that of transport's
 // rank_place.h. Says "ok" and how many results it compared, or what went wrong.

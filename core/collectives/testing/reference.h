@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a reduction should give, computed the plain way: one element after another, without the
 // kernels and sharing no code with them. Tests of kernels and of collectives compare with it.
 #pragma once

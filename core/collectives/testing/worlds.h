@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ranks and transports that tests of collectives run over, and the failure test that every
 // algorithm has to pass.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CSV file that HOROVOD_AUTOTUNE_LOG names, on rank 0.
 #pragma once
 

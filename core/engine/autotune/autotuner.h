@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds good values for settings while a job runs: tries some, scores them by the speed of the
 // batches that were executed, and in the end keeps the best. Runs on rank 0 alone. A state machine
 // without clock and files: the caller says what happened when, and spreads the values it returns.

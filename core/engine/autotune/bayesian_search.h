@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looks for the place with the highest score in few measurements: a few given places first, then
 // each time the place where a Gaussian process expects the largest improvement. No randomness: the
 // same scores lead to the same places.

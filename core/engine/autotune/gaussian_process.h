@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of a function from a few noisy measurements of it: at each place the most likely
 // value, and how sure that is. Arithmetic alone.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the stream of executed batches into scores, in bytes reduced per microsecond.
 //
 // A sub-sample lasts until some tensor has come back so-and-so many times. Those of the batch that

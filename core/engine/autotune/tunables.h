@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings that autotune may change while a job runs. Rank 0 decides on them; they travel
 // inside the plan, so that every rank changes them at the same place in the order of operations.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Knows what truly happened in one process set, and holds plans against it.
 //
 // Safety: every plan of the coordinator says what ranks have asked for, no more and no less; every

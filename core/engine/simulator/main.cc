@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs worlds of simulated ranks from seeds, in one thread: the same seed, the same world.
 //
 //   simulator                 the seeds 0 to HVD_SIMULATOR_SEEDS - 1

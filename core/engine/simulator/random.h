@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random numbers that are the same on every machine, which the distributions of the standard
 // library are not: a seed that failed somewhere fails everywhere.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens in the world of one seed: who is there, what every rank submits in which order, who
 // joins, who ends the job, who dies. When it happens is up to the world.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ranks of one scenario, in one thread. Everything that takes time, messages and thoughts
 // alike, is an event at a random moment; messages between two ranks stay in order, all else may
 // come in any. What a rank does is what an engine does: it submits, tells its neighbours, takes

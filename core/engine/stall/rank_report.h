@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one rank says about itself when some tensor has waited too long: the facts from which
 // stall_report.h draws its conclusions.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes: what can be read at all is written again as the same bytes.
 #include "engine/stall/rank_report.h"
 #include "engine/stall/stall_report.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stall report: who has a tensor that waits, who does not, what those do instead, and whether
 // they are slow, dead or diverged. Facts in, text out:
 //

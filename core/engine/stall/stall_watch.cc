@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/stall/stall_watch.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds out why a tensor waits, by asking every rank what it is doing; stall_report.h then says who
 // is slow, who is dead and who waits for something else. A state machine without I/O: time and
 // messages in, messages and answers out.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank of a test, with an engine, and calls as a front end would make them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names under which things appear in a timeline. Scripts that read timelines look for these
 // very words, so they stay as they have always been: what our own data plane does on the host bears
 // the names of the Gloo backend, for this is where such scripts look.

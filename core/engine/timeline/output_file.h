@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file behind a timeline: `path` itself, or a local file that close() copies to `path`.
 //
 // A mount of an object store takes sequential writes only: a write behind or before the end of the

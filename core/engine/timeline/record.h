@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the engine leaves in the ring for the timeline's writer: a record for many tensors at once,
 // with numbers where the file has words. A step of 1,000 tensors leaves ten such records, of which
 // most concern the same tensors as the one before and say only so. What is the same in every step

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records on their way from the thread that runs the engine to the thread that writes the timeline:
 // a ring of bytes without locks, for one producer and one consumer at a time. A record lies in one
 // piece, so both sides work in place. When the ring is full the producer is told so at once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The timeline: what happened to each tensor and when, as a Chrome trace that chrome://tracing and
 // Perfetto show (docs/timeline.md).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the records of the engine into the events of one file. Every begin gets its end, in order,
 // whatever is missing among the records because the ring was full: what cannot be placed is left
 // out and counted, what stays open is closed when the tensor begins anew.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A JSON array on disk that grows event by event and is valid JSON whenever its writer is killed.
 //
 // The kernel copies a write page by page, and a SIGKILL ends it between two pages (on tmpfs 57 of

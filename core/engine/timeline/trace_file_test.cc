@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/timeline/trace_file.h"
 
 #include <sys/resource.h>

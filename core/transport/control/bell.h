@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the engine of one rank sleeps on: one futex word, in memory that everybody can address who
 // may have news for it: its own threads, and the ranks of its host.
 //

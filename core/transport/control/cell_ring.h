@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring of cache lines in shared memory from one rank to another, for messages that mostly fit one
 // line. A line carries both the bytes and the word that says they are there, so that a message
 // costs its writer one line and its reader one line, whatever was there before: a ring with a

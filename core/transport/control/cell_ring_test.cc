@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/control/cell_ring.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An edge between hosts, or within one that shares no memory: a connection whose messages are
 // authenticated one by one.
 #pragma once

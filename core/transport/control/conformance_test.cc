@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What control/port.h promises, over every kind of transport.
 #include <algorithm>
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One edge of the control tree, seen from one of its ends. Nothing waits. TreePort joins edges into
 // a ControlPort.
 #pragma once

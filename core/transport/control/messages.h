@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages as bytes in a ring between two ranks of one host: a length of 4 bytes, in the byte order
 // that both ends share, then the message. Pure: no ring, no waiting.
 #pragma once

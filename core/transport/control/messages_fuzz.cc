@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes in any pieces: what comes out is what the lengths say, however the bytes are cut, and a
 // length above the limit ends it.
 #include <algorithm>

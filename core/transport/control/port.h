@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control plane of one communicator: small messages along a tree of its ranks, beside and
 // independent of the tensors that travel over its Transport.
 //

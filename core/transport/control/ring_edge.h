@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Edges through memory: rings between a rank and its parent, and a seat with a bell for each rank.
 // The ranks of one host share the memory, or the threads of one process.
 #pragma once

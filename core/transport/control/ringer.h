@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rings bells for sockets: the thread that runs the poller sees that a socket of the control plane
 // is ready and wakes whoever sleeps on the bell of its rank. An engine that is awake reads its
 // sockets itself, so a socket is watched only from arm() until it was ready once.

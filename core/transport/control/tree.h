@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which ranks of a communicator talk to each other about what to do next: the ranks of a host with
 // its leader (the lowest), and leaders with each other. Fan-out is bounded, so that what one rank
 // has to do for a decision does not grow with the job, and the way grows with log(ranks).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/control/tree_port.h"
 
 #include <fmt/format.h>

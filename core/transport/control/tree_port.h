@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ControlPort of a rank whose neighbours in the tree are reached by any kind of edge.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a Fabric is made of. Coming together is in join.cc, transports and control planes between
 // ranks are made in communicators.cc, and the life in between, with the thread hvd-net, is in
 // life.cc.

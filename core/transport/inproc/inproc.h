@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks as threads of one process: how every algorithm is tested without a launcher, and with
 // faults. Sends copy: a rank that fails frees its buffers at once, whoever still reads.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that the ranks of one host share, and the marks by which they hand it to each other.
 //
 // Work goes in turns: turn t is the t-th chunk that the group has ever processed, counted alike on

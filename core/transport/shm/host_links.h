@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything that the ranks of one host share for one communicator: an arena for collectives, a
 // pipe for each ordered pair and the control plane, in one segment of memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells at once when a process of this host has died.
 //
 // A socket or pidfd speaks only after the kernel has torn the dead process's memory down, about

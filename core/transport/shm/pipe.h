@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring of bytes in shared memory from one rank to another on the same host, as a pair of links.
 //
 // The writer owns `written`, the reader owns `read`, each on a line of its own; both count bytes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A piece of memory that several processes of one host map.
 //
 // Nothing is left behind, whenever and however processes die: the memory is a memfd, which has no

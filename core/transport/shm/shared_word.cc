@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/shared_word.h"
 
 #include <linux/futex.h>

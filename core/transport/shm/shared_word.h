@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A number in shared memory that one rank raises and others wait for.
 //
 // The lowest bit says that somebody sleeps, so that raising it costs one atomic exchange and a

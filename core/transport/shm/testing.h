@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ranks of one host as threads, each with what its process would have.
 #pragma once
 

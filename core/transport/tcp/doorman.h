@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lets peers in: authenticates each connection, reads its greeting and hands it on. A peer that
 // says nothing, or the wrong thing, is logged and closed, and nobody else notices.
 //

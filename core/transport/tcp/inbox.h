@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the links that peers open to one communicator wait until its mesh takes them. They may come
 // before the mesh exists.
 #pragma once

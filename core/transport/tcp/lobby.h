@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the connections that peers open to our communicators wait until those take them. They may
 // come before the communicator exists here.
 #pragma once

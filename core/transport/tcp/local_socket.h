@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sockets between processes of one host that share a network namespace, over an abstract Unix
 // address: no port, no file to leave behind, nothing that another machine could reach.
 #pragma once

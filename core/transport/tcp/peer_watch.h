@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Knows when a rank dies, and lets every rank know why the job has failed.
 //
 // Rank r is connected with the ranks r ± 2^k: few connections for each, and from any rank to any

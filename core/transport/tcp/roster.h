@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is in the job, on which host, and how to reach each rank. Plain arithmetic over the records
 // that all ranks have published, and the same on every rank.
 #pragma once

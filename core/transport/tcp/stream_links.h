@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two directions of a mesh over net/stream.h: each link has a connection of its own and uses it
 // in one direction.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ranks tell each other to find, greet and watch one another. Decoders take bytes from the
 // network: they refuse what is malformed, out of range or longer than it can be.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever bytes arrive, the decoders of the fabric's messages refuse them or return what encodes
 // to the same bytes again.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds out who changes memory too early that was handed to Transport::send. Whether that does harm
 // depends on timing, so that tests of results rarely see it; this tells for certain, because it
 // follows who may know of what, not what happened to be quick.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rank of a job as a process of its own, for tests of what only processes and hosts can show.
 //
 //   hvd_rank <task> <rank> …       as rank_place.h says

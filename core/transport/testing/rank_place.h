@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the program of a rank process is told about its place: by its command line,
 //
 //   <program> <task> <rank> <size> <host name> <interface> <store host:port>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks as processes, for tests of what threads cannot show.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A man in the middle: listens, passes connections on to somebody else, and changes, repeats,
 // drops, swaps or cuts what travels over them. It knows the protocol but not the secret.
 #pragma once

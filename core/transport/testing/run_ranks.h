@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs n ranks as threads of a test, over any transport. Tests that take a TransportKind run over
 // every way to move bytes; a new way is one more kind and one function in run_ranks.cc.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hvd.h for Python; core/capi/hvd.h says more about each function.
 
 Failures: ValueError for what is wrong by itself, HorovodInternalError for what the job has to do

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one place where codes of hvd.h become Python exceptions, which have the code as `code`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Start and end, places and process sets, timeline: the functions of hvd.h that have no tensors.
 #pragma once
 

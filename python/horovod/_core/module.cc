@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // horovod._core._native: hvd.h for Python. _native.pyi says what each function does.
 #include "capi/hvd.h"
 #include "errors.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations that Python code has started, by number. They keep alive what the library works on: a
 // tensor that the program has dropped meanwhile stays until its operation is done.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that the library allocated for a result because nobody knew its size before, and the
 // Python object that hands it to a framework without a copy.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Python's limited API for the sources of this module, with owners for what it counts and locks.
 //
 // The module is compiled once for Python 3.9 and all later ones.

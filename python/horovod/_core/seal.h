@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seals of hvd.h, on bytes and bytearrays.
 #pragma once
 

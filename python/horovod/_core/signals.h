@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ctrl-C while the library waits. Python's handlers of signals run on its main thread, and only
 // when that asks for them: a call that waits without asking can only be killed.
 #pragma once

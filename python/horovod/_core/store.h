@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rendezvous store and its clients, for code that starts ranks itself.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What horovod.keras and horovod.tensorflow.keras share. It imports no framework by itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Callbacks for model.fit, but for their base class, which each Keras has of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training with model.fit that goes on after a failure."""
 
 from __future__ import annotations

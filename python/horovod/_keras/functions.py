@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values and variables of Keras, by way of arrays of numpy, whatever the backend."""
 
 from __future__ import annotations

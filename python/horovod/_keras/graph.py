@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variables in graphs of TensorFlow 1, which have values in the session of Keras only."""
 
 from __future__ import annotations

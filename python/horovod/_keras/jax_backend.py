@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of Keras with JAX: the compiled step calls back into Python once, for all of them.
 
 Such a call waits for the other ranks, so that nothing overlaps with it.

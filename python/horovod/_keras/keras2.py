@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimizers of Keras 2, those of before 2.11 and those since."""
 
 from __future__ import annotations

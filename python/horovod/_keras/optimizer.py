@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimizers of Keras 2 and 3 that reduce gradients before they apply them.
 
 A distributed optimizer is an instance of a class that is made for it: a subclass of its own class

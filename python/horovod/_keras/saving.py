@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Saved models name the plain class of an optimizer, so that Keras loads them without Horovod."""
 
 from __future__ import annotations

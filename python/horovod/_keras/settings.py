@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a distributed optimizer of Keras reduces gradients."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of Keras with TensorFlow."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of Keras with PyTorch. Nothing is compiled: all of them go when all are there."""
 
 from __future__ import annotations

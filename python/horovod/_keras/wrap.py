@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distributed optimizers made of plain ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives on arrays of numpy, for what has no framework or several; all of them wait."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Start and end of a job, and where this process stands in it: the same in every front end."""
 
 from __future__ import annotations

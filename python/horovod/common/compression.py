@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What compressions of all front ends have in common; each adds those that cast its tensors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training that goes on after a failure: state that can be saved, restored and shared.
 
 A function that `run_fn` has wrapped starts with a state that is the same on all ranks. When an

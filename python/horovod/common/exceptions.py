@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong. The native module raises these; it must not be imported here."""
 
 from __future__ import annotations

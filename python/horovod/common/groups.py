@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which gradients are reduced together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MPI beside the library, in programs that use it through mpi4py. Nothing here imports mpi4py."""
 
 from __future__ import annotations

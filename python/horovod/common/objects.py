@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python objects as bytes through the engine, without a framework's tensors.
 
 Loading a pickle runs what is in it, so nothing is loaded before its seal has shown that a rank of

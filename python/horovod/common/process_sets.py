@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Process sets: some of the ranks, who run collectives among themselves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings, the variables HOROVOD_*, as the native library reads them: there is no other parser.
 
 docs/settings.md lists them. A malformed value is a ValueError that names the variable.

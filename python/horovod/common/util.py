@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small things that front ends share, and the helpers that other libraries import from here."""
 
 from __future__ import annotations

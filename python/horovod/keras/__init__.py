@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Horovod for Keras: `import horovod.keras as hvd`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovod.run: a function on several ranks, from a script or a notebook.
 
 The function and the results travel by cloudpickle through a rendezvous store of this process's own,

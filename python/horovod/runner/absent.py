@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What modules raise that Horovod 0.28 had and this package has not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The call that ranks are to make, as bytes; or an error that names what cannot be sent to them.
 
 What a function uses is pickled with it. A session of Spark, a lock or an open file cannot be, and

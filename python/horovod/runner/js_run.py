@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether there is a jsrun. `horovodrun --jsrun` starts ranks with it."""
 
 from __future__ import annotations

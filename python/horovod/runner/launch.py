@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """horovodrun from Python: finds the native launcher and becomes it."""
 
 from __future__ import annotations

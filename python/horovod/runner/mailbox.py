@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects between the process that calls run() and its ranks, through an authenticated store."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which MPI there is. `horovodrun --mpi` starts ranks with it."""
 
 from __future__ import annotations

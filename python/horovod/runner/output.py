@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole lines of what ranks write, whatever the pieces that it comes in."""
 
 from __future__ import annotations

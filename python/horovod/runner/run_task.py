@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What run() starts as a rank: fetches the function, calls it and sends back what came of it."""
 
 from __future__ import annotations

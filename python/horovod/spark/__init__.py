@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Horovod on Spark: `horovod.spark.run(train, args=(…), num_proc=4)`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where tasks run: the Spark whose driver is this process, or the other end of Spark Connect."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the driver and its tasks tell each other, through the store of the run.
 
 The driver serves an authenticated store, whose secret reaches tasks inside Spark's own closure:

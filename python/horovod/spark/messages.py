@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages that a rank sends to the driver, apart from what it writes."""
 
 from __future__ import annotations

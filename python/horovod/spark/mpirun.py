@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Has mpirun start the ranks: a run of Open MPI whose hosts are executors.
 
 mpirun reaches them by a remote shell of ours, `remote_shell`, which hands the command of its daemon

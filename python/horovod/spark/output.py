@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Brings what ranks write to the streams of the caller, in lines that name their ranks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What mpirun calls in place of ssh: has a command run in an executor, and ends when it does.
 
 remote_shell.py HOST COMMAND...

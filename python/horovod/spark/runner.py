@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver's part: starts the tasks, gives them ranks, waits, and brings back results."""
 
 from __future__ import annotations

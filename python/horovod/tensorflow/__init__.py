@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Horovod for TensorFlow 2: `import horovod.tensorflow as hvd`."""
 
 try:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gradients of the collectives, which are collectives themselves.
 
 What a rule returns depends, on every rank, on each collective that the rule runs: a session of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives on dense tensors, one native operation each.
 
 They do not wait: in a graph, TensorFlow runs on while ranks meet, in whatever order each of them

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fewer bits on the way: tensors are cast before a reduction, and back after it."""
 
 from __future__ import annotations

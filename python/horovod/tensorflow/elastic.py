@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training that survives failures: `hvd.elastic.run`, with what it goes on from.
 
 state = hvd.elastic.TensorFlowKerasState(model, optimizer, batch=0)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variables and objects of one rank on all ranks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of several passes, summed on this rank before ranks meet: fewer, larger steps."""
 
 from __future__ import annotations

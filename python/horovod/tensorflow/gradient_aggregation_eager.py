@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of several passes without a graph: the same helper, of optimizers of Keras."""
 
 from __future__ import annotations

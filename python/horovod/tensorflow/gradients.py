@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of all ranks made one: what optimizers and tapes have in common."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The native operations, loaded into the TensorFlow that is installed."""
 
 from __future__ import annotations

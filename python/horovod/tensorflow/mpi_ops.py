@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names that other libraries import from horovod.tensorflow.mpi_ops."""
 # ruff: noqa: F401
 

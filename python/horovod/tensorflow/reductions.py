@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions as training needs them: compressed on the way, and of sparse gradients too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What graphs and eager execution differ in, and names that other libraries import from here."""
 
 from __future__ import annotations

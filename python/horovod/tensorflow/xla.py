@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives in functions that XLA compiles: tf.function(jit_compile=True), fit(jit_compile=True).
 
 XLA takes none of TensorFlow's own kernels, but calls of functions that it knows by name; the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Horovod for PyTorch: `import horovod.torch as hvd`."""
 
 try:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The optimizer for op=hvd.Adasum, which combines the steps of the ranks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of collectives: another collective, under a name of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives as operators of torch, for code inside of torch.compile(fullgraph=True).
 
 Outside they are not used: an operator costs 30 us a call, the functions of submit.py one. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model, optimizer and objects of one rank on all ranks."""
 
 from __future__ import annotations

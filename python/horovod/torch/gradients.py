@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reductions of a distributed optimizer's gradients: how they start, and how they end.
 
 An optimizer has the attributes that optimizer._DistributedOptimizer describes here.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The old home of the collectives and of what is known about the job."""
 
 from horovod.common.basics import *  # noqa: F403

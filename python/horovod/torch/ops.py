@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives on tensors.
 
 Each has up to four forms: `x` waits and returns a new tensor, through which gradients flow; `x_`

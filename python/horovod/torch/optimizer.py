@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DistributedOptimizer: an optimizer whose gradients are those of all ranks.
 
 While backward is still at work, a hook on each parameter starts the reduction of its gradient;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What DistributedOptimizer is told about parameters: their names and their groups."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors as the engine sees them, and every collective on them as a handle.
 
 The functions that users call stand in ops.py; here process sets are numbers, as `_core` knows them.

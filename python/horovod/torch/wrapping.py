@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our methods in the class of a user's optimizer.
 
 The class of a distributed optimizer has one base, the user's class, and our methods in its own

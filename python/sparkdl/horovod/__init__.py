@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a function that HorovodRunner runs can tell the driver."""
 
 from __future__ import annotations

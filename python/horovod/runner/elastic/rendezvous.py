@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Not there yet; docs/migrating.md says what to use instead."""
 
 from horovod.runner.absent import coming

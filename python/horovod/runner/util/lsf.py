@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gone; docs/migrating.md says what to use instead."""
 
 from horovod.runner.absent import gone

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a training runs. Any object with these two methods can be one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole lines of one rank in the log of the executor, which several ranks may share."""
 
 from __future__ import annotations

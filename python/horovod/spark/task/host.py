@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The task: it says that it is there, learns its rank, and looks after the process of that rank.
 
 The rank is a process of its own, because Spark uses Python workers again and would leave the

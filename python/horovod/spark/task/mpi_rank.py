@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process of a rank that mpirun's daemon has started in an executor."""
 
 from __future__ import annotations

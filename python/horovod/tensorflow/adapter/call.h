@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One run of a collective operation, from TensorFlow's call until it hears that it is done.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Types of elements, as TensorFlow numbers them and as the library does.
 #pragma once
 

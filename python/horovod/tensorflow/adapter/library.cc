@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The adapter as a whole. TensorFlow opens it by tf.load_op_library and makes Python functions of
 // the operations that appear meanwhile, so they are registered right then.
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operations that TensorFlow learns of: their names, inputs, outputs and attributes.
 //
 // All are stateful, because TensorFlow folds, merges and drops others as it sees fit, and ranks

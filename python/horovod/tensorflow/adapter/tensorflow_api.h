@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of TensorFlow's C API that the adapter uses: declared here, found at run time in the
 // TensorFlow that the process has loaded, so that one binary serves every version from 2.13 on.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives inside functions that XLA compiles (jit_compile=True), where TensorFlow's kernels
 // cannot be: calls of a function of ours, by which the program waits.
 //

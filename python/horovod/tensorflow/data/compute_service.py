@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow's tf.data service, run by the ranks of one job for the ranks of another.
 
 The ranks of a compute job are workers, which prepare elements of datasets; dispatchers, on ranks of

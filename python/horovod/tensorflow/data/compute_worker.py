@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rank of a compute job, which prepares data for the ranks of another.
 
     horovodrun -np 4 python -m horovod.tensorflow.data.compute_worker FILE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Horovod for the Keras of TensorFlow: `import horovod.tensorflow.keras as hvd`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Callbacks for model.fit; horovod._keras.callbacks says what each does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which samples a rank takes, when ranks come and go in the middle of an epoch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models, optimizers and samplers that an elastic job goes on from.
 
 How a value is saved, restored and shared depends on its type: the registry has a handler class for

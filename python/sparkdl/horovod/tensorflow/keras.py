@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """For functions that train with Keras."""
 
 from __future__ import annotations

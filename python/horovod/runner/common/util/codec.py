@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects as text, by cloudpickle. Who loads a text runs what is in it: only load your own."""
 
 from __future__ import annotations

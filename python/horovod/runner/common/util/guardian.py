@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a command, and ends all that it has started once the other end of a pipe is closed.
 
 guardian.py WHEN PIPE COMMAND...     exits with the command's code, or 128 + signal

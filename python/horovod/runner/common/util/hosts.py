@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts, their slots and which rank runs where, as horovodrun sees them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines of text that comes in pieces."""
 
 from __future__ import annotations

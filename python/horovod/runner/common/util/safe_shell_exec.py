@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that end when they are told to, and when this process does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Secrets, and proofs that who has sent something knows one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a launcher that is written in Python is told about a job."""
 
 from __future__ import annotations

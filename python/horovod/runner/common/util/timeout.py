@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One time limit for several things that are done one after the other."""
 
 from __future__ import annotations
