@@ -21,8 +21,8 @@
 #include "bench.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/shared_memory.h"
+#include "net/rendezvous.h"
 #include "net/secret.h"
-#include "net/store.h"
 #include "transport/fabric.h"
 #include "transport/shm/arena.h"
 
@@ -31,12 +31,12 @@ namespace {
 
 constexpr size_t kLargest = size_t{64} << 20;
 
-// What an MPI program needs to become a job of ours: rank 0 runs the store.
+// What an MPI program needs to become a job of ours: rank 0 runs the rendezvous server.
 struct Job {
   int rank = 0;
   int size = 1;
-  std::unique_ptr<StoreServer> server;
-  std::unique_ptr<StoreClient> client;
+  std::unique_ptr<RendezvousServer> server;
+  std::unique_ptr<RendezvousClient> client;
   std::unique_ptr<Fabric> fabric;
   std::unique_ptr<Transport> net;
   std::unique_ptr<SharedBuffer> shared;
@@ -56,12 +56,12 @@ Job join() {
   Secret secret = Secret::generate();
   secret = must(Secret::from_base64(broadcast_text(secret.to_base64())));
   if (job.rank == 0) {
-    StoreServerOptions options;
+    RendezvousServerOptions options;
     options.bind = Endpoint::loopback();
-    job.server = must(StoreServer::start(secret, options));
+    job.server = must(RendezvousServer::start(secret, options));
   }
   const std::string where = broadcast_text(job.rank == 0 ? job.server->endpoint().to_string() : "");
-  job.client = must(StoreClient::connect(where, secret, /*tls=*/false, patience()));
+  job.client = must(RendezvousClient::connect(where, secret, /*tls=*/false, patience()));
   FabricOptions options;
   options.rank = job.rank;
   options.size = job.size;

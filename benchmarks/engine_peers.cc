@@ -42,14 +42,14 @@ int mpi_size() {
   return size;
 }
 
-// What an MPI program needs to become a job of ours: rank 0 runs the store.
+// What an MPI program needs to become a job of ours: rank 0 runs the rendezvous server.
 hvd_store* meet() {
   char secret[HVD_SECRET_TEXT] = {};
   int port = 0;
   hvd_store* store = nullptr;
   if (mpi_rank() == 0) {
     hvd_make_secret(secret);
-    must_do(hvd_store_start(secret, "127.0.0.1", /*tls=*/0, &store));
+    must_do(hvd_store_start(secret, "127.0.0.1", /*tls=*/0, &rendezvous));
     port = hvd_store_port(store);
   }
   MPI_Bcast(secret, sizeof(secret), MPI_CHAR, 0, MPI_COMM_WORLD);
@@ -62,7 +62,7 @@ hvd_store* meet() {
   set("HOROVOD_RANK", std::to_string(mpi_rank()));
   set("HOROVOD_SIZE", std::to_string(mpi_size()));
   set("HOROVOD_TIMELINE", "DYNAMIC");
-  return store;
+  return rendezvous;
 }
 
 double slowest(double mine) {

@@ -4,12 +4,11 @@
 //
 //   network_allreduce <rank> <size> <interface> <store ip:port> <bytes> <rounds> [algorithm …]
 //
-// Rank 0 serves the store and says "ready" when the others may start. The algorithms, `auto` if
-// none is named, take turns in every round; `auto:tags` and `auto:tls` protect what they send. For
-// each, rank 0 prints one JSON object with the time
-// per operation in microseconds, one figure per round (the mean of a batch on its slowest rank);
-// `latency_us` is the one-way latency of 4 bytes between ranks 0 and 1 beside each round, over a
-// plain socket on which both spin.
+// Rank 0 serves the rendezvous server and says "ready" when the others may start. The algorithms,
+// `auto` if none is named, take turns in every round; `auto:tags` and `auto:tls` protect what they
+// send. For each, rank 0 prints one JSON object with the time per operation in microseconds, one
+// figure per round (the mean of a batch on its slowest rank); `latency_us` is the one-way latency
+// of 4 bytes between ranks 0 and 1 beside each round, over a plain socket on which both spin.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -20,9 +19,9 @@
 
 #include "bench.h"
 #include "collectives/allreduce/allreduce.h"
+#include "net/rendezvous.h"
 #include "net/secret.h"
 #include "net/socket.h"
-#include "net/store.h"
 #include "transport/fabric.h"
 
 namespace hvd::bench {
@@ -37,7 +36,7 @@ struct Arguments {
   int rank;
   int size;
   std::string interface;
-  std::string store;
+  std::string rendezvous;
   size_t bytes;
   int rounds;
   std::vector<Choice> choices;
@@ -117,14 +116,15 @@ class PingPong {
 
 // All ranks, connected with one kind of protection.
 struct World {
-  std::unique_ptr<StoreClient> store;
+  std::unique_ptr<RendezvousClient> rendezvous;
   std::unique_ptr<Fabric> fabric;
   std::unique_ptr<Transport> net;
 };
 
 World join(const Arguments& arguments, const Secret& secret, const std::string& protection) {
   World world;
-  world.store = must(StoreClient::connect(arguments.store, secret, /*tls=*/false, patience()));
+  world.rendezvous =
+      must(RendezvousClient::connect(arguments.rendezvous, secret, /*tls=*/false, patience()));
   FabricOptions options;
   options.rank = arguments.rank;
   options.size = arguments.size;
@@ -133,7 +133,7 @@ World join(const Arguments& arguments, const Secret& secret, const std::string& 
   options.interfaces = {arguments.interface};
   options.tls = protection == "tls";
   options.tags = protection == "tags";
-  world.fabric = must(Fabric::join(options, secret, world.store.get(), patience()));
+  world.fabric = must(Fabric::join(options, secret, world.rendezvous.get(), patience()));
   std::vector<int> all(arguments.size);
   std::iota(all.begin(), all.end(), 0);
   world.net = must(world.fabric->make_mesh(0, all, patience()));
@@ -195,11 +195,11 @@ void compare(const std::map<std::string, World>& worlds, const Arguments& argume
 void run(const Arguments& arguments) {
   const char* encoded = std::getenv("HVD_BENCH_SECRET");
   const auto secret = must(Secret::from_base64(encoded == nullptr ? "" : encoded));
-  std::unique_ptr<StoreServer> server;
+  std::unique_ptr<RendezvousServer> server;
   if (arguments.rank == 0) {
-    StoreServerOptions options;
-    options.bind = must(Endpoint::parse(arguments.store));
-    server = must(StoreServer::start(secret, options));
+    RendezvousServerOptions options;
+    options.bind = must(Endpoint::parse(arguments.rendezvous));
+    server = must(RendezvousServer::start(secret, options));
     fmt::print("ready\n");
     std::fflush(stdout);
   }

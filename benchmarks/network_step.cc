@@ -42,7 +42,7 @@ struct Arguments {
   int rank;
   int size;
   std::string interface;
-  std::string store;
+  std::string rendezvous;
   int rounds;
   double compute_ms;
   bool spin;
@@ -134,7 +134,7 @@ void join(const Arguments& arguments, const std::string& kind, const std::string
   };
   const bool tls = kind == "tls";
   set("_HOROVOD_SECRET_KEY", secret);
-  set("HOROVOD_RENDEZVOUS", fmt::format("{}:{}", arguments.store, tls ? 7001 : 7000));
+  set("HOROVOD_RENDEZVOUS", fmt::format("{}:{}", arguments.rendezvous, tls ? 7001 : 7000));
   set("HOROVOD_RANK", std::to_string(arguments.rank));
   set("HOROVOD_SIZE", std::to_string(arguments.size));
   set("HOROVOD_HOSTNAME", fmt::format("host{}", arguments.rank));
@@ -167,7 +167,7 @@ void run(const Arguments& arguments) {
   hvd_store* stores[2] = {};
   if (arguments.rank == 0) {
     for (const int tls : {0, 1}) {
-      const std::string bind = fmt::format("{}:{}", arguments.store, 7000 + tls);
+      const std::string bind = fmt::format("{}:{}", arguments.rendezvous, 7000 + tls);
       must_do(hvd_store_start(secret, bind.c_str(), tls, &stores[tls]));
     }
     fmt::print("ready\n");

@@ -69,11 +69,11 @@ def main() -> None:
     if "HOROVOD_RANK" in os.environ:
         return measure(int(sys.argv[1]))
     secret = _core.make_secret()
-    store = _core.store_start(secret, "127.0.0.1", False)
+    store = _core.rendezvous_start(secret, "127.0.0.1", False)
     settings = {
         **os.environ,
         "HOROVOD_SIZE": "2",
-        "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.store_port(store)}",
+        "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.rendezvous_port(store)}",
         "_HOROVOD_SECRET_KEY": secret,
     }
     command = [sys.executable, *sys.argv]
@@ -81,7 +81,7 @@ def main() -> None:
         subprocess.Popen(command, env={**settings, "HOROVOD_RANK": str(rank)}) for rank in range(2)
     ]
     codes = [rank.wait() for rank in ranks]
-    _core.store_stop(store)
+    _core.rendezvous_stop(store)
     sys.exit(max(codes))
 
 

@@ -16,8 +16,8 @@
 #include <string_view>
 
 #include "bench.h"
+#include "net/rendezvous.h"
 #include "net/secret.h"
-#include "net/store.h"
 #include "transport/fabric.h"
 
 namespace hvd::bench {
@@ -62,15 +62,16 @@ void be_rank(const Job& job, int rank, uint16_t port, int reports, int stay) {
     report[step++] = microseconds_since(begin) / 1000;
     begin = Clock::now();
   };
-  const auto store = must(StoreClient::connect(std::vector{Endpoint::loopback(port)}, job.secret,
-                                               /*tls=*/false, patience()));
+  const auto rendezvous =
+      must(RendezvousClient::connect(std::vector{Endpoint::loopback(port)}, job.secret,
+                                     /*tls=*/false, patience()));
   done();
   FabricOptions options;
   options.rank = rank;
   options.size = job.ranks;
   options.host_name = fmt::format("host{}", rank * job.hosts / job.ranks);
   options.interfaces = {"lo"};
-  const auto fabric = must(Fabric::join(options, job.secret, store.get(), patience()));
+  const auto fabric = must(Fabric::join(options, job.secret, rendezvous.get(), patience()));
   done();
   std::vector<int> all(job.ranks);
   std::iota(all.begin(), all.end(), 0);
@@ -103,9 +104,9 @@ Report run_round(int ranks, int hosts) {
     std::_Exit(0);
   }
   // Only now, because a process must not fork once it has threads.
-  StoreServerOptions options;
+  RendezvousServerOptions options;
   options.bind = Endpoint::loopback();
-  const auto server = must(StoreServer::start(job.secret, options));
+  const auto server = must(RendezvousServer::start(job.secret, options));
   for (int rank = 0; rank < ranks; ++rank) write_to(ports[1], server->endpoint().port());
   Report slowest{};
   for (int rank = 0; rank < ranks; ++rank) {

@@ -98,9 +98,9 @@ def main(ranks: int, rounds: int) -> int:
     from horovod import _core
 
     secret = _core.make_secret()
-    store = _core.store_start(secret, "127.0.0.1", False)
+    store = _core.rendezvous_start(secret, "127.0.0.1", False)
     settings = {
-        "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.store_port(store)}",
+        "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.rendezvous_port(store)}",
         "HOROVOD_SIZE": str(ranks),
         "_HOROVOD_SECRET_KEY": secret,
     }
@@ -110,7 +110,7 @@ def main(ranks: int, rounds: int) -> int:
         for rank in range(ranks)
     ]
     codes = [process.wait() for process in processes]
-    _core.store_stop(store)
+    _core.rendezvous_stop(store)
     fit = subprocess.run([sys.executable, __file__, "fit", str(rounds)], check=False)
     codes.append(fit.returncode)
     return max(map(abs, codes))

@@ -137,9 +137,9 @@ def be_rank(rounds: int, meeting_point: str) -> None:
 
 def main(ranks: int, rounds: int) -> int:
     secret = _core.make_secret()
-    store = _core.store_start(secret, "127.0.0.1", False)
+    store = _core.rendezvous_start(secret, "127.0.0.1", False)
     settings = {
-        "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.store_port(store)}",
+        "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.rendezvous_port(store)}",
         "HOROVOD_SIZE": str(ranks),
         "_HOROVOD_SECRET_KEY": secret,
         "GLOO_SOCKET_IFNAME": "lo",
@@ -151,7 +151,7 @@ def main(ranks: int, rounds: int) -> int:
             for rank in range(ranks)
         ]
         codes = [process.wait() for process in processes]
-    _core.store_stop(store)
+    _core.rendezvous_stop(store)
     return max(map(abs, codes))
 
 

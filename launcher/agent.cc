@@ -15,7 +15,7 @@
 #include "launcher/environment.h"
 #include "launcher/examiner.h"
 #include "launcher/guardian.h"
-#include "launcher/host_side.h"
+#include "launcher/host_checks.h"
 #include "launcher/link.h"
 #include "launcher/processes.h"
 #include "launcher/report.h"
@@ -150,7 +150,7 @@ class Agent {
 
   Status try_start(const StartRanks& job) {
     HVD_TRY(adopt_orphans());
-    HVD_TRY_ASSIGN(const Endpoint store, find_store(job));
+    HVD_TRY_ASSIGN(const Endpoint rendezvous, find_rendezvous(job));
     HVD_TRY_ASSIGN(const std::vector<std::string> interfaces, usable_interfaces(job));
     std::vector<std::string> own;
     for (char** variable = environ; *variable != nullptr; ++variable) own.emplace_back(*variable);
@@ -162,7 +162,7 @@ class Agent {
     options.take_stderr = true;
     options.parent_death_signal = SIGKILL;
     for (const Slot& slot : job.slots) {
-      options.environment = rank_environment(own, job, slot, store, interfaces);
+      options.environment = rank_environment(own, job, slot, rendezvous, interfaces);
       auto child = spawn(options);
       if (!child.is_ok()) {
         return unavailable(explain_command(job.command.front(), child.status()));

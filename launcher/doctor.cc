@@ -13,8 +13,8 @@
 #include <memory>
 
 #include "base/function_ref.h"
+#include "launcher/agent_link.h"
 #include "launcher/examiner.h"
-#include "launcher/host_link.h"
 #include "launcher/remote.h"
 #include "launcher/say.h"
 #include "launcher/signals.h"
@@ -51,7 +51,7 @@ class Examination {
         secret_(SecretText(Secret::generate().to_base64())),
         poller_(std::move(poller)),
         links_(doctor.hosts.size()) {
-    for (const Host& host : doctor.hosts) {
+    for (const HostSlots& host : doctor.hosts) {
       records_.push_back({.name = host.name, .slots = host.slots, .remote = !is_local(host.name)});
     }
   }
@@ -75,8 +75,8 @@ class Examination {
   void start(size_t i) {
     HostRecord& record = records_[i];
     auto link =
-        HostLink::start(agent_on(record.name, record.remote, doctor_.shell, doctor_.start_timeout),
-                        *poller_, i * kTokensPerHost);
+        AgentLink::start(agent_on(record.name, record.remote, doctor_.shell, doctor_.start_timeout),
+                         *poller_, i * kTokensPerHost);
     if (link.is_ok()) {
       links_[i] = std::move(*link);
     } else {
@@ -101,7 +101,7 @@ class Examination {
 
   void on_event(const PollEvent& event) {
     const size_t i = event.token / kTokensPerHost;
-    HostLink& link = *links_[i];
+    AgentLink& link = *links_[i];
     if (event.token % kTokensPerHost == 1) return link.flush();
     // What ssh says is kept, and is part of why a host cannot be reached.
     if (event.token % kTokensPerHost == 2) return (void)link.take_error_lines();
@@ -150,7 +150,7 @@ class Examination {
       const size_t from = well[k];
       const size_t to = well[(k + 1) % well.size()];
       measured_.reset();
-      links_[from]->send(MeasurePeer{records_[to].findings->store});
+      links_[from]->send(MeasurePeer{records_[to].findings->rendezvous});
       HVD_TRY(listen(Deadline::after(kAnswerTimeout),
                      [&] { return measured_.has_value() || !links_[from]->is_open(); }));
       paths_.push_back({from, to, measured_.value_or(Measured{.problem = "no answer in time"})});
@@ -161,7 +161,7 @@ class Examination {
   const Doctor& doctor_;
   const SecretText secret_;
   const std::unique_ptr<Poller> poller_;
-  std::vector<std::unique_ptr<HostLink>> links_;
+  std::vector<std::unique_ptr<AgentLink>> links_;
   std::vector<HostRecord> records_;
   std::vector<PathRecord> paths_;
   std::optional<Measured> measured_;  // the answer that is waited for

@@ -48,7 +48,7 @@ void set_interfaces(Variables& variables, const std::vector<std::string>& interf
 
 std::vector<std::string> rank_environment(const std::vector<std::string>& own,
                                           const StartRanks& job, const Slot& slot,
-                                          const Endpoint& store,
+                                          const Endpoint& rendezvous,
                                           const std::vector<std::string>& interfaces) {
   Variables variables;
   lay_over(variables, own);
@@ -60,10 +60,10 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& own,
   variables.emplace("HOROVOD_CPU_OPERATIONS", "gloo");
   set_place(variables, slot);
   set_interfaces(variables, interfaces, !job.interfaces.empty());
-  variables["HOROVOD_RENDEZVOUS"] = store.to_string();
-  variables["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = store.host();
-  variables["HOROVOD_GLOO_RENDEZVOUS_PORT"] = std::to_string(store.port());
-  // The store speaks TLS or does not, whatever a user's environment says.
+  variables["HOROVOD_RENDEZVOUS"] = rendezvous.to_string();
+  variables["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = rendezvous.host();
+  variables["HOROVOD_GLOO_RENDEZVOUS_PORT"] = std::to_string(rendezvous.port());
+  // The rendezvous server speaks TLS or does not, whatever a user's environment says.
   if (job.tls || variables.count("HOROVOD_TLS") > 0)
     variables["HOROVOD_TLS"] = std::to_string(int{job.tls});
   variables["_HOROVOD_SECRET_KEY"] = job.secret.text();

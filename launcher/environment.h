@@ -15,7 +15,7 @@ namespace hvd::launcher {
 // that the host has.
 std::vector<std::string> rank_environment(const std::vector<std::string>& own,
                                           const StartRanks& job, const Slot& slot,
-                                          const Endpoint& store,
+                                          const Endpoint& rendezvous,
                                           const std::vector<std::string>& interfaces);
 
 }  // namespace hvd::launcher

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/deadline.h"
-#include "launcher/host_side.h"
+#include "launcher/host_checks.h"
 #include "launcher/plan/surroundings.h"
 
 namespace hvd::launcher {
@@ -59,11 +59,11 @@ uint64_t free_shared_memory() {
 }
 
 // Half of the round trips take this long at most.
-Result<nanoseconds> round_trip(StoreClient& store) {
+Result<nanoseconds> round_trip(RendezvousClient& rendezvous) {
   std::vector<nanoseconds> times;
   for (const Deadline end = Deadline::after(kLatencyTime); !end.expired();) {
     const auto start = Clock::now();
-    HVD_TRY(store.add("doctor/count", 1).status());
+    HVD_TRY(rendezvous.add("doctor/count", 1).status());
     times.push_back(Clock::now() - start);
   }
   const auto middle = times.begin() + static_cast<ptrdiff_t>(times.size() / 2);
@@ -71,26 +71,27 @@ Result<nanoseconds> round_trip(StoreClient& store) {
   return *middle;
 }
 
-Result<uint64_t> bytes_per_second(StoreClient& store) {
+Result<uint64_t> bytes_per_second(RendezvousClient& rendezvous) {
   const std::string block(kBlock, 'x');
   const auto start = Clock::now();
   uint64_t bytes = 0;
   for (const Deadline end = Deadline::after(kBandwidthTime); !end.expired(); bytes += kBlock) {
-    HVD_TRY(store.set("doctor/block", block));
+    HVD_TRY(rendezvous.set("doctor/block", block));
   }
   const std::chrono::duration<double> passed = Clock::now() - start;
   return static_cast<uint64_t>(static_cast<double>(bytes) / passed.count());
 }
 
 Status try_measure(const StartRanks& way, Measured& measured) {
-  HVD_TRY_ASSIGN(const Endpoint endpoint, find_store(way));
+  HVD_TRY_ASSIGN(const Endpoint endpoint, find_rendezvous(way));
   measured.via = endpoint.to_string();
   HVD_TRY_ASSIGN(const Secret secret, Secret::from_base64(way.secret.text()));
-  HVD_TRY_ASSIGN(const auto store, StoreClient::connect(measured.via, secret, way.tls,
-                                                        Deadline::after(std::chrono::seconds(2))));
-  HVD_TRY_ASSIGN(const nanoseconds time, round_trip(*store));
+  HVD_TRY_ASSIGN(const auto rendezvous,
+                 RendezvousClient::connect(measured.via, secret, way.tls,
+                                           Deadline::after(std::chrono::seconds(2))));
+  HVD_TRY_ASSIGN(const nanoseconds time, round_trip(*rendezvous));
   measured.round_trip_ns = static_cast<uint64_t>(time.count());
-  HVD_TRY_ASSIGN(measured.bytes_per_second, bytes_per_second(*store));
+  HVD_TRY_ASSIGN(measured.bytes_per_second, bytes_per_second(*rendezvous));
   return Status::ok();
 }
 
@@ -115,12 +116,13 @@ Findings Examiner::examine(const Examine& request) {
   }
   const auto secret = Secret::from_base64(request.secret.text());
   if (secret.is_ok()) {
-    auto store = start_store(*secret, /*one_host=*/false, request.interfaces, request.tls);
-    if (store.is_ok()) {
-      store_ = std::move(*store);
-      findings.store = store_.addresses;
+    auto rendezvous =
+        start_rendezvous(*secret, /*one_host=*/false, request.interfaces, request.tls);
+    if (rendezvous.is_ok()) {
+      rendezvous_ = std::move(*rendezvous);
+      findings.rendezvous = rendezvous_.addresses;
     } else {
-      findings.problem = store.status().message();
+      findings.problem = rendezvous.status().message();
     }
   }
   findings.clock_us = wall_clock_us();
@@ -131,7 +133,7 @@ Measured Examiner::measure(const MeasurePeer& peer) const {
   StartRanks way;
   way.secret = request_.secret;
   way.tls = request_.tls;
-  way.store = peer.store;
+  way.rendezvous = peer.rendezvous;
   Measured measured;
   measured.problem = try_measure(way, measured).message();
   return measured;

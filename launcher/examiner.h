@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "launcher/protocol.h"
-#include "launcher/store_place.h"
+#include "launcher/rendezvous_service.h"
 
 namespace hvd::launcher {
 
@@ -23,7 +23,7 @@ class Examiner {
 
  private:
   Examine request_;
-  StorePlace store_;
+  RendezvousService rendezvous_;
 };
 
 }  // namespace hvd::launcher

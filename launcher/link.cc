@@ -13,7 +13,7 @@
 namespace hvd::launcher {
 namespace {
 
-constexpr std::string_view kMark = "\x01horovod agent\x02\n";
+constexpr std::string_view kPreamble = "\x01horovod agent\x02\n";
 constexpr size_t kNoiseLimit = size_t{64} << 10;
 constexpr size_t kReadSize = size_t{64} << 10;
 
@@ -37,8 +37,8 @@ Link::Link(Side side, Fd in, Fd out)
   unblock(in_);
   unblock(write_);
   if (side == Side::kAgent) {
-    const ConstBytes mark = bytes_of(kMark);
-    out_.assign(mark.begin(), mark.end());
+    const ConstBytes preamble = bytes_of(kPreamble);
+    out_.assign(preamble.begin(), preamble.end());
   }
 }
 
@@ -61,11 +61,11 @@ Result<size_t> Link::fill() {
 
 void Link::skip_noise(std::string_view text) {
   noise_ += text;
-  const size_t mark = noise_.find(kMark);
-  if (mark != std::string::npos) {
+  const size_t preamble = noise_.find(kPreamble);
+  if (preamble != std::string::npos) {
     synchronized_ = true;
-    reader_.feed(bytes_of(std::string_view(noise_).substr(mark + kMark.size())));
-    noise_.resize(mark);
+    reader_.feed(bytes_of(std::string_view(noise_).substr(preamble + kPreamble.size())));
+    noise_.resize(preamble);
   } else if (noise_.size() > kNoiseLimit) {
     noise_.erase(0, noise_.size() - kNoiseLimit);
   }

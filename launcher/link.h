@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages between launcher and agent over a pair of descriptors, without blocking.
 //
-// An agent begins with a mark. What comes before it was written by a shell's start files on the way
-// and is not ours: it is kept, up to a limit, to be shown when the agent never comes up. Frames
+// An agent begins with a preamble. What comes before it was written by a shell's start files on the
+// way and is not ours: it is kept, up to a limit, to be shown when the agent never comes up. Frames
 // carry tags as everywhere, here under a key that everyone knows: ssh vouches for the peer, and the
 // tag tells of bytes that something on the way has changed.
 #pragma once

@@ -81,8 +81,8 @@ template <typename Codec>
 Status fields(Codec& codec, auto& m) {
   using T = std::remove_cvref_t<decltype(m)>;
   if constexpr (std::is_same_v<T, StartRanks>) {
-    return codec(m.slots, m.command, m.environment, m.directory, m.secret, m.store, m.interfaces,
-                 m.one_host, m.tls);
+    return codec(m.slots, m.command, m.environment, m.directory, m.secret, m.rendezvous,
+                 m.interfaces, m.one_host, m.tls);
   } else if constexpr (std::is_same_v<T, GrantCredit>) {
     return codec(m.bytes);
   } else if constexpr (std::is_same_v<T, StopRanks>) {
@@ -102,10 +102,10 @@ Status fields(Codec& codec, auto& m) {
   } else if constexpr (std::is_same_v<T, Examine>) {
     return codec(m.secret, m.interfaces, m.tls);
   } else if constexpr (std::is_same_v<T, Findings>) {
-    return codec(m.cpus, m.shared_memory, m.clock_us, m.interfaces, m.frameworks, m.store,
+    return codec(m.cpus, m.shared_memory, m.clock_us, m.interfaces, m.frameworks, m.rendezvous,
                  m.problem);
   } else if constexpr (std::is_same_v<T, MeasurePeer>) {
-    return codec(m.store);
+    return codec(m.rendezvous);
   } else if constexpr (std::is_same_v<T, Measured>) {
     return codec(m.via, m.round_trip_ns, m.bytes_per_second, m.problem);
   } else {

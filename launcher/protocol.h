@@ -32,7 +32,7 @@ struct StartRanks {
   std::vector<std::string> environment;  // "NAME=value", over what the host itself has
   std::string directory;
   SecretText secret;
-  std::vector<std::string> store;       // endpoints of the rendezvous store; one of them is enough
+  std::vector<std::string> rendezvous;  // endpoints of the rendezvous server; one of them is enough
   std::vector<std::string> interfaces;  // those of them that the host has; empty: all
   bool one_host = false;                // the whole job: the loopback interface is enough
   bool tls = false;
@@ -115,7 +115,7 @@ struct AgentDone {
 // ---- For horovodrun --doctor
 // ---------------------------------------------------------------------
 
-// Asks what the host has, and to serve a store that others can measure the way to.
+// Asks what the host has, and to serve a rendezvous server that others can measure the way to.
 struct Examine {
   SecretText secret;
   std::vector<std::string> interfaces;  // as in StartRanks
@@ -129,14 +129,14 @@ struct Findings {
   int64_t clock_us = 0;                 // when this was sent
   std::vector<std::string> interfaces;  // "eth0 10.0.0.1/24"
   std::vector<std::string> frameworks;  // "torch 2.1.0 (horovod.torch)"
-  std::vector<std::string> store;       // where it listens
+  std::vector<std::string> rendezvous;  // where it listens
   std::string problem;                  // why it does not
   bool operator==(const Findings&) const = default;
 };
 
 // Asks how fast the way to another host is, which listens at one of these.
 struct MeasurePeer {
-  std::vector<std::string> store;
+  std::vector<std::string> rendezvous;
   bool operator==(const MeasurePeer&) const = default;
 };
 

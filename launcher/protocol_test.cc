@@ -18,7 +18,7 @@ std::vector<Message> one_of_each() {
   start.environment = {"PATH=/bin", "EMPTY=", "LINES=a\nb"};
   start.directory = "/home/me";
   start.secret = SecretText("hush");
-  start.store = {"10.0.0.1:7000", "[fd00::1]:7000"};
+  start.rendezvous = {"10.0.0.1:7000", "[fd00::1]:7000"};
   start.interfaces = {"eth0"};
   start.tls = true;
   return {start,

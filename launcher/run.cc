@@ -10,13 +10,13 @@
 #include <sstream>
 
 #include "base/config.h"
-#include "launcher/host_link.h"
+#include "launcher/agent_link.h"
 #include "launcher/printer.h"
 #include "launcher/remote.h"
+#include "launcher/rendezvous_service.h"
 #include "launcher/report.h"
 #include "launcher/say.h"
 #include "launcher/signals.h"
-#include "launcher/store_place.h"
 #include "launcher/supervision.h"
 #include "net/address.h"
 #include "net/secret.h"
@@ -72,28 +72,29 @@ Status check_here(const Launch& launch, const std::vector<HostPlan>& hosts) {
   return writes_here ? config.check_timeline(launch.directory) : Status::ok();
 }
 
-Patience patience_of(const Launch& launch) {
-  Patience patience;
-  patience.start = launch.start_timeout;
-  return patience;
+Timeouts timeouts_of(const Launch& launch) {
+  Timeouts timeouts;
+  timeouts.start = launch.start_timeout;
+  return timeouts;
 }
 
-class Job {
+class JobRunner {
  public:
-  Job(const Launch& launch, std::vector<HostPlan> hosts, Signals signals,
-      std::shared_ptr<Poller> poller, std::unique_ptr<Printer> printer)
+  JobRunner(const Launch& launch, std::vector<HostPlan> hosts, Signals signals,
+            std::shared_ptr<Poller> poller, std::unique_ptr<Printer> printer)
       : launch_(launch),
         secret_(Secret::generate()),
         signals_(std::move(signals)),
         poller_(std::move(poller)),
         printer_(std::move(printer)),
-        supervision_(std::move(hosts), patience_of(launch), Clock::now()),
+        supervision_(std::move(hosts), timeouts_of(launch), Clock::now()),
         hosts_(supervision_.hosts().size()) {}
 
   Status run() {
     HVD_TRY(poller_->add(signals_.fd(), kReadable, kSignalToken));
     for (size_t i = 0; i < hosts_.size(); ++i) start_agent(i);
-    HVD_TRY_ASSIGN(store_, start_store(secret_, one_host(), launch_.interfaces, launch_.tls));
+    HVD_TRY_ASSIGN(rendezvous_,
+                   start_rendezvous(secret_, one_host(), launch_.interfaces, launch_.tls));
     std::vector<PollEvent> events;
     carry_out();
     while (!supervision_.finished()) {
@@ -108,8 +109,8 @@ class Job {
   int exit_code() const { return supervision_.exit_code(); }
 
  private:
-  struct Host {
-    std::unique_ptr<HostLink> link;
+  struct AgentState {
+    std::unique_ptr<AgentLink> link;
     bool ready = false;
     bool ended = false;   // and said so
     uint64_t credit = 0;  // that is to be given back
@@ -129,7 +130,8 @@ class Job {
     SpawnOptions options =
         agent_on(plan(i).name, plan(i).remote, launch_.shell, launch_.start_timeout);
     const std::string name = options.command.front();
-    auto link = HostLink::start(std::move(options), *poller_, kFirstHostToken + i * kTokensPerHost);
+    auto link =
+        AgentLink::start(std::move(options), *poller_, kFirstHostToken + i * kTokensPerHost);
     if (link.is_ok()) {
       hosts_[i].link = std::move(*link);
       return;
@@ -155,7 +157,7 @@ class Job {
     }
     start.directory = launch_.directory;
     start.secret = SecretText(secret_.to_base64());
-    start.store = store_.addresses;
+    start.rendezvous = rendezvous_.addresses;
     start.interfaces = launch_.interfaces;
     start.one_host = one_host();
     start.tls = launch_.tls;
@@ -167,7 +169,7 @@ class Job {
   void on_event(const PollEvent& event) {
     if (event.token == kSignalToken) return on_signals();
     const size_t i = (event.token - kFirstHostToken) / kTokensPerHost;
-    Host& host = hosts_[i];
+    AgentState& host = hosts_[i];
     if (host.link == nullptr) return;
     switch (event.token % kTokensPerHost) {
       case 0: return (void)hear(i);
@@ -178,7 +180,7 @@ class Job {
 
   // False when there was nothing to hear.
   bool hear(size_t i) {
-    Host& host = hosts_[i];
+    AgentState& host = hosts_[i];
     if (!host.link->is_open()) return false;
     const bool heard = host.link->fill() > 0;
     supervision_.heard_from(i, Clock::now());
@@ -263,7 +265,7 @@ class Job {
 
   void reap() {
     for (size_t i = 0; i < hosts_.size(); ++i) {
-      Host& host = hosts_[i];
+      AgentState& host = hosts_[i];
       int status = 0;
       if (host.link == nullptr || host.link->status().has_value()) continue;
       if (::waitpid(host.link->pid(), &status, WNOHANG) != host.link->pid()) continue;
@@ -278,7 +280,7 @@ class Job {
   }
 
   void declare_gone(size_t i) {
-    Host& host = hosts_[i];
+    AgentState& host = hosts_[i];
     host.gone_by.reset();
     if (host.ended) return;
     const auto status = host.link->status();
@@ -304,7 +306,7 @@ class Job {
   }
 
   void tell_all(const Message& message) {
-    for (Host& host : hosts_) {
+    for (AgentState& host : hosts_) {
       if (!host.ready) continue;
       host.link->send(message);
       host.link->flush_all(Deadline::after(milliseconds(500)));
@@ -316,7 +318,7 @@ class Job {
   Deadline next_deadline() const {
     Deadline next = supervision_.next_deadline();
     if (!one_host()) next = earlier(next, Deadline::at(alive_at_));
-    for (const Host& host : hosts_) {
+    for (const AgentState& host : hosts_) {
       if (host.gone_by.has_value()) next = earlier(next, Deadline::at(*host.gone_by));
     }
     return next;
@@ -343,7 +345,7 @@ class Job {
     for (const Printer::Written& written : printer_->take_written()) {
       hosts_[written.owner].credit += written.bytes;
     }
-    for (Host& host : hosts_) {
+    for (AgentState& host : hosts_) {
       if (host.credit < kCreditUnit) continue;
       host.link->send(GrantCredit{std::exchange(host.credit, 0)});
     }
@@ -351,7 +353,7 @@ class Job {
 
   void carry_out() {
     for (const Decision& decision : supervision_.take_decisions()) {
-      Host& host = hosts_[decision.host];
+      AgentState& host = hosts_[decision.host];
       switch (decision.kind) {
         case Decision::Kind::kSay: printer_->say(decision.text); break;
         case Decision::Kind::kStart: host.link->send(start_message(decision.host)); break;
@@ -364,7 +366,7 @@ class Job {
   }
 
   void drop(size_t i) {
-    Host& host = hosts_[i];
+    AgentState& host = hosts_[i];
     if (host.link == nullptr) return;
     host.link->close();
     host.gone_by.reset();
@@ -372,7 +374,7 @@ class Job {
     if (plan(i).remote && !host.ended) end_shell(host);
   }
 
-  static void end_shell(const Host& host) {
+  static void end_shell(const AgentState& host) {
     if (!host.link->status().has_value()) (void)::kill(host.link->pid(), SIGTERM);
   }
 
@@ -403,7 +405,7 @@ class Job {
   }
 
   bool all_reaped() const {
-    return std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) {
+    return std::all_of(hosts_.begin(), hosts_.end(), [](const AgentState& host) {
       return host.link == nullptr || !host.ended || host.link->status().has_value();
     });
   }
@@ -414,8 +416,8 @@ class Job {
   const std::shared_ptr<Poller> poller_;
   const std::unique_ptr<Printer> printer_;
   Supervision supervision_;
-  std::vector<Host> hosts_;
-  StorePlace store_;
+  std::vector<AgentState> hosts_;
+  RendezvousService rendezvous_;
   Clock::time_point alive_at_ = Clock::now();
   bool impatient_ = false;  // a signal has come
 };
@@ -433,9 +435,9 @@ Result<int> try_run(const Launch& launch) {
   auto printer = Printer::start(launch.output, static_cast<int>(launch.slots.size()),
                                 [poller] { poller->wake(); });
   if (!printer.is_ok()) return complain(printer.status().message(), kUsageError);
-  Job job(launch, std::move(hosts), std::move(signals), poller, std::move(*printer));
-  HVD_TRY(job.run());
-  return job.exit_code();
+  JobRunner runner(launch, std::move(hosts), std::move(signals), poller, std::move(*printer));
+  HVD_TRY(runner.run());
+  return runner.exit_code();
 }
 
 }  // namespace

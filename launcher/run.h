@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries a launch out: starts an agent on every host, serves the rendezvous store, shows what the
+// Carries a launch out: starts an agent on every host, serves the rendezvous server, shows what the
 // ranks write, and sees to it that the job ends as a whole.
 #pragma once
 

@@ -15,10 +15,10 @@
 #include "launcher/guardian.h"
 #include "launcher/processes.h"
 #include "launcher/remote.h"
+#include "launcher/rendezvous_service.h"
 #include "launcher/report.h"
 #include "launcher/say.h"
 #include "launcher/signals.h"
-#include "launcher/store_place.h"
 #include "net/secret.h"
 
 namespace hvd::launcher {
@@ -71,11 +71,11 @@ int wait_for(pid_t pid, Signals& signals) {
 
 Result<int> try_run(const ProgramLaunch& launch) {
   const bool one_host = std::all_of(launch.hosts.begin(), launch.hosts.end(),
-                                    [](const Host& host) { return is_local(host.name); });
+                                    [](const HostSlots& host) { return is_local(host.name); });
   HVD_TRY_ASSIGN(Signals signals, Signals::block({SIGCHLD, SIGINT, SIGTERM, SIGHUP}));
   const Secret secret = Secret::generate();
-  HVD_TRY_ASSIGN(const StorePlace store,
-                 start_store(secret, one_host, launch.interfaces, launch.tls));
+  HVD_TRY_ASSIGN(const RendezvousService rendezvous,
+                 start_rendezvous(secret, one_host, launch.interfaces, launch.tls));
   std::vector<std::string> arguments = launch.arguments;
   TemporaryFile file;
   if (launch.file.has_value()) {
@@ -84,7 +84,7 @@ Result<int> try_run(const ProgramLaunch& launch) {
   }
   for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
   // All addresses: which of them a host reaches, its ranks find out.
-  const std::string where = fmt::format("{}", fmt::join(store.addresses, ","));
+  const std::string where = fmt::format("{}", fmt::join(rendezvous.addresses, ","));
   ::setenv("HOROVOD_RENDEZVOUS", where.c_str(), 1);
   ::setenv("_HOROVOD_SECRET_KEY", secret.to_base64().c_str(), 1);
   // MPICH's mpirun (4.0) gives ranks on other hosts all but the last variable of its environment.

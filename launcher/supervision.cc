@@ -14,20 +14,20 @@ namespace hvd::launcher {
 namespace {
 
 // After a second signal, for SIGKILL to work.
-constexpr Patience::Time kHurry{2'000};
+constexpr Timeouts::Time kHurry{2'000};
 
-double in_seconds(Patience::Time time) { return static_cast<double>(time.count()) / 1000; }
+double in_seconds(Timeouts::Time time) { return static_cast<double>(time.count()) / 1000; }
 
 // Not by us, and not by somebody who stops the job politely.
 bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM; }
 
 }  // namespace
 
-Supervision::Supervision(std::vector<HostPlan> hosts, Patience patience, Time now)
+Supervision::Supervision(std::vector<HostPlan> hosts, Timeouts timeouts, Time now)
     : plans_(std::move(hosts)),
-      patience_(patience),
-      hosts_(plans_.size(), Host{Stage::kConnecting, now}),
-      start_by_(now + patience.start) {
+      timeouts_(timeouts),
+      hosts_(plans_.size(), HostState{Stage::kConnecting, now}),
+      start_by_(now + timeouts.start) {
   for (size_t host = 0; host < plans_.size(); ++host) {
     for (const int rank : plans_[host].ranks) {
       ranks_.resize(std::max(ranks_.size(), static_cast<size_t>(rank) + 1));
@@ -47,7 +47,7 @@ void Supervision::drop(size_t host) {
 
 bool Supervision::all_ready() const {
   return std::all_of(hosts_.begin(), hosts_.end(),
-                     [](const Host& host) { return host.stage == Stage::kReady; });
+                     [](const HostState& host) { return host.stage == Stage::kReady; });
 }
 
 void Supervision::host_ready(size_t host, Time now) {
@@ -63,20 +63,20 @@ void Supervision::host_failed(size_t host, const std::string& why, Time now) {
   if (hosts_[host].stage == Stage::kRunning) return fail(now);
   drop(host);
   // The others are asked all the same, so that one attempt tells of every host that is in the way.
-  start_by_ = std::min(start_by_, now + patience_.after_unreachable);
+  start_by_ = std::min(start_by_, now + timeouts_.after_unreachable);
   check_start(now);
 }
 
 void Supervision::check_start(Time now) {
-  const auto connecting = [](const Host& host) { return host.stage == Stage::kConnecting; };
+  const auto connecting = [](const HostState& host) { return host.stage == Stage::kConnecting; };
   if (end_by_.has_value() || std::any_of(hosts_.begin(), hosts_.end(), connecting)) return;
   if (!all_ready()) {
     if (std::any_of(hosts_.begin(), hosts_.end(),
-                    [](const Host& host) { return host.stage == Stage::kRunning; })) {
+                    [](const HostState& host) { return host.stage == Stage::kRunning; })) {
       return;
     }
     say("horovodrun: nothing was started, because not every host can be used.");
-    return stop(patience_.grace, now);
+    return stop(timeouts_.grace, now);
   }
   for (size_t host = 0; host < hosts_.size(); ++host) {
     hosts_[host].stage = Stage::kRunning;
@@ -96,7 +96,7 @@ void Supervision::host_done(size_t host, Time now) {
   }
 }
 
-void Supervision::lose(size_t host, const std::string& why, Patience::Time grace, Time now) {
+void Supervision::lose(size_t host, const std::string& why, Timeouts::Time grace, Time now) {
   if (hosts_[host].stage == Stage::kEnded) return;
   const bool running = hosts_[host].stage == Stage::kRunning;
   drop(host);
@@ -117,7 +117,7 @@ void Supervision::rank_exited(int rank, int status, Time now) {
   if (status == 0) return;
   if (!end_by_.has_value()) {
     blamed_ = rank;
-    blame_at_ = now + patience_.blame;
+    blame_at_ = now + timeouts_.blame;
     return fail(now);
   }
   if (!blame_at_.has_value() || now > *blame_at_) return;
@@ -125,7 +125,7 @@ void Supervision::rank_exited(int rank, int status, Time now) {
   if (was_killed(status) && !was_killed(first)) blamed_ = rank;
 }
 
-void Supervision::fail(Patience::Time grace, Time now) {
+void Supervision::fail(Timeouts::Time grace, Time now) {
   failed_ = true;
   if (!end_by_.has_value()) stop(grace, now);
 }
@@ -136,18 +136,18 @@ void Supervision::interrupted(int signal, Time now) {
   say(fmt::format(
       "horovodrun: {}: {}", signal_name(signal),
       again ? "killing what is left of the job" : "stopping the job; once more kills it at once"));
-  stop(again ? Patience::Time(0) : patience_.grace, now);
+  stop(again ? Timeouts::Time(0) : timeouts_.grace, now);
 }
 
 void Supervision::output_failed(const std::string& why, Time now) {
   if (end_by_.has_value()) return;
   signal_ = SIGPIPE;
   say(fmt::format("horovodrun: standard output takes no more ({}): stopping the job", why));
-  stop(patience_.grace, now);
+  stop(timeouts_.grace, now);
 }
 
-void Supervision::stop(Patience::Time grace, Time now) {
-  const Time end = now + (grace.count() > 0 ? grace + patience_.farewell : kHurry);
+void Supervision::stop(Timeouts::Time grace, Time now) {
+  const Time end = now + (grace.count() > 0 ? grace + timeouts_.farewell : kHurry);
   end_by_ = std::min(end_by_.value_or(end), end);
   for (size_t host = 0; host < hosts_.size(); ++host) {
     if (hosts_[host].stage == Stage::kRunning) {
@@ -159,7 +159,7 @@ void Supervision::stop(Patience::Time grace, Time now) {
 }
 
 void Supervision::resumed(Time now) {
-  for (Host& host : hosts_) host.heard = now;
+  for (HostState& host : hosts_) host.heard = now;
 }
 
 bool Supervision::is_watched(size_t host) const {
@@ -169,9 +169,9 @@ bool Supervision::is_watched(size_t host) const {
 
 void Supervision::check_silence(Time now) {
   for (size_t host = 0; host < hosts_.size(); ++host) {
-    if (is_watched(host) && now >= hosts_[host].heard + patience_.silence) {
-      lose(host, fmt::format("nothing was heard from it for {} s", in_seconds(patience_.silence)),
-           patience_.short_grace, now);
+    if (is_watched(host) && now >= hosts_[host].heard + timeouts_.silence) {
+      lose(host, fmt::format("nothing was heard from it for {} s", in_seconds(timeouts_.silence)),
+           timeouts_.short_grace, now);
     }
   }
 }
@@ -212,7 +212,7 @@ Deadline Supervision::next_deadline() const {
   const auto consider = [&](Time when) { next = earlier(next, Deadline::at(when)); };
   for (size_t host = 0; host < hosts_.size(); ++host) {
     if (hosts_[host].stage == Stage::kConnecting) consider(start_by_);
-    if (is_watched(host)) consider(hosts_[host].heard + patience_.silence);
+    if (is_watched(host)) consider(hosts_[host].heard + timeouts_.silence);
   }
   if (blame_at_.has_value()) consider(*blame_at_);
   if (end_by_.has_value()) consider(*end_by_);
@@ -223,7 +223,7 @@ std::vector<Decision> Supervision::take_decisions() { return std::exchange(decis
 
 bool Supervision::finished() const {
   return std::all_of(hosts_.begin(), hosts_.end(),
-                     [](const Host& host) { return host.stage == Stage::kEnded; });
+                     [](const HostState& host) { return host.stage == Stage::kEnded; });
 }
 
 int Supervision::exit_code() const {

@@ -17,7 +17,7 @@
 
 namespace hvd::launcher {
 
-struct Patience {
+struct Timeouts {
   using Time = std::chrono::milliseconds;
   Time start{30'000};             // for all hosts to be ready
   Time after_unreachable{5'000};  // for the others, once one host has failed to be
@@ -43,7 +43,7 @@ struct Decision {
   };
   Kind kind;
   size_t host = 0;
-  Patience::Time grace{0};
+  Timeouts::Time grace{0};
   std::string text;
 };
 
@@ -57,7 +57,7 @@ struct RankState {
 class Supervision {
  public:
   using Time = Deadline::Clock::time_point;
-  Supervision(std::vector<HostPlan> hosts, Patience patience, Time now);
+  Supervision(std::vector<HostPlan> hosts, Timeouts timeouts, Time now);
 
   // ---- Events
   void host_ready(size_t host, Time now);
@@ -66,7 +66,7 @@ class Supervision {
   void host_done(size_t host, Time now);
   // The connection has ended.
   void host_gone(size_t host, const std::string& why, Time now) {
-    lose(host, why, patience_.grace, now);
+    lose(host, why, timeouts_.grace, now);
   }
   void heard_from(size_t host, Time now);
   void rank_started(int rank, int pid);
@@ -93,7 +93,7 @@ class Supervision {
 
  private:
   enum class Stage { kConnecting, kReady, kRunning, kEnded };
-  struct Host {
+  struct HostState {
     Stage stage = Stage::kConnecting;
     Time heard{};
   };
@@ -102,17 +102,17 @@ class Supervision {
   bool is_watched(size_t host) const;
   void say(std::string text);
   void drop(size_t host);
-  void lose(size_t host, const std::string& why, Patience::Time grace, Time now);
-  void fail(Time now) { fail(patience_.grace, now); }
-  void fail(Patience::Time grace, Time now);
-  void stop(Patience::Time grace, Time now);
+  void lose(size_t host, const std::string& why, Timeouts::Time grace, Time now);
+  void fail(Time now) { fail(timeouts_.grace, now); }
+  void fail(Timeouts::Time grace, Time now);
+  void stop(Timeouts::Time grace, Time now);
   void settle_blame();
   void check_start(Time now);
   void check_silence(Time now);
 
   const std::vector<HostPlan> plans_;
-  const Patience patience_;
-  std::vector<Host> hosts_;
+  const Timeouts timeouts_;
+  std::vector<HostState> hosts_;
   std::vector<RankState> ranks_;
   std::vector<Decision> decisions_;
   Time start_by_;

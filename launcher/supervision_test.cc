@@ -67,7 +67,7 @@ class SupervisionTest : public ::testing::Test {
   }
 
   Supervision::Time now_ = Supervision::Time(seconds(1000));
-  Supervision job_{{{"a", false, {0, 1}}, {"b", true, {2, 3}}}, Patience(), now_};
+  Supervision job_{{{"a", false, {0, 1}}, {"b", true, {2, 3}}}, Timeouts(), now_};
   std::string said_;
 };
 

@@ -56,7 +56,7 @@ def test_an_include_to_the_right_is_caught():
     assert problems("launcher/main.cc", "transport/transport.h")
     assert problems("core/net/store.cc", "testing/assertions.h")
     assert problems("core/net/store.cc", "fd.h")
-    assert not problems("core/net/store_test.cc", "testing/assertions.h")
+    assert not problems("core/net/rendezvous_test.cc", "testing/assertions.h")
     assert not problems("core/transport/tcp/tcp.cc", "net/fd.h")
 
 

@@ -451,15 +451,15 @@ constexpr Setting kSettings[] = {
 
 // Other launchers -------------------------------------------------------------------------------
 
-// How another launcher tells a process its place. Slurm sets its variables in every shell of an
+// How another launcher tells a process its launcher. Slurm sets its variables in every shell of an
 // allocation, also where nothing was started in parallel: they count only beside a rendezvous.
-struct ForeignPlace {
+struct LauncherVariables {
   const char* launcher;
   const char* rank;
   const char* size;
   bool is_mpi;  // so that the process is one of a parallel program
 };
-constexpr ForeignPlace kForeignPlaces[] = {
+constexpr LauncherVariables kLauncherVariables[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true},
     {"MPICH and Intel MPI", "PMI_RANK", "PMI_SIZE", true},
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", false},
@@ -468,15 +468,15 @@ constexpr ForeignPlace kForeignPlaces[] = {
 // The first that says both. What our own variables say wins.
 void read_foreign_place(Config::Lookup lookup, Config& config, std::vector<std::string>& problems) {
   if (config.was_given("HOROVOD_RANK") || config.was_given("HOROVOD_SIZE")) return;
-  for (const ForeignPlace& place : kForeignPlaces) {
-    const char* rank = lookup(place.rank);
-    const char* size = lookup(place.size);
+  for (const LauncherVariables& launcher : kLauncherVariables) {
+    const char* rank = lookup(launcher.rank);
+    const char* size = lookup(launcher.size);
     if (rank == nullptr || size == nullptr) continue;
-    if (!place.is_mpi && config.rendezvous.empty()) continue;
+    if (!launcher.is_mpi && config.rendezvous.empty()) continue;
     if (!read_number(trimmed(rank), config.rank) || !read_number(trimmed(size), config.size) ||
         config.rank < 0 || config.rank >= config.size) {
-      problems.push_back(fmt::format("{}=\"{}\" and {}=\"{}\" are not a place in a job", place.rank,
-                                     rank, place.size, size));
+      problems.push_back(fmt::format("{}=\"{}\" and {}=\"{}\" are not a place in a job",
+                                     launcher.rank, rank, launcher.size, size));
     }
     return;
   }
@@ -484,10 +484,10 @@ void read_foreign_place(Config::Lookup lookup, Config& config, std::vector<std::
 
 // Also where our own variables have given the place: a launcher of ours may use an MPI launcher.
 bool is_place_in_mpi(Config::Lookup lookup, const Config& config) {
-  for (const ForeignPlace& place : kForeignPlaces) {
-    const char* rank = lookup(place.rank);
-    const char* size = lookup(place.size);
-    if (!place.is_mpi || rank == nullptr || size == nullptr) continue;
+  for (const LauncherVariables& launcher : kLauncherVariables) {
+    const char* rank = lookup(launcher.rank);
+    const char* size = lookup(launcher.size);
+    if (!launcher.is_mpi || rank == nullptr || size == nullptr) continue;
     int rank_there = 0;
     int size_there = 0;
     return read_number(trimmed(rank), rank_there) && read_number(trimmed(size), size_there) &&
@@ -669,10 +669,10 @@ std::string settings_page() {
       "be the same on all ranks; rank 0 serves the rendezvous if its address is one of its own "
       "host\n"
       "and nobody else does.\n\n| Launcher | Rank | Size |\n|---|---|---|\n";
-  for (const ForeignPlace& place : kForeignPlaces) {
-    page += fmt::format("| {}{} | `{}` | `{}` |\n", place.launcher,
-                        place.is_mpi ? "" : " (only beside `HOROVOD_RENDEZVOUS`)", place.rank,
-                        place.size);
+  for (const LauncherVariables& launcher : kLauncherVariables) {
+    page += fmt::format("| {}{} | `{}` | `{}` |\n", launcher.launcher,
+                        launcher.is_mpi ? "" : " (only beside `HOROVOD_RENDEZVOUS`)", launcher.rank,
+                        launcher.size);
   }
   return page;
 }

@@ -107,7 +107,8 @@ struct Config {
   int cross_rank = 0;
   int cross_size = 1;
   std::string hostname = "localhost";
-  std::string rendezvous;  // "host:port" of the store; empty means that this process is alone
+  std::string
+      rendezvous;  // "host:port" of the rendezvous server; empty means that this process is alone
   std::vector<std::string> network_interfaces;
   Seconds timeout{30};
   Seconds heartbeat_timeout{5};

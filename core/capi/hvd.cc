@@ -21,9 +21,9 @@
 #include "capi/operation.h"
 #include "capi/process.h"
 #include "engine/job.h"
+#include "net/rendezvous.h"
 #include "net/seal.h"
 #include "net/secret.h"
-#include "net/store.h"
 
 using hvd::Engine;
 using hvd::Job;
@@ -38,11 +38,11 @@ void hvd_operation::end() {
 }
 
 struct hvd_store {  // NOLINT(readability-identifier-naming)
-  std::unique_ptr<hvd::StoreServer> server;
+  std::unique_ptr<hvd::RendezvousServer> server;
 };
 
 struct hvd_store_client {  // NOLINT(readability-identifier-naming)
-  std::unique_ptr<hvd::StoreClient> client;
+  std::unique_ptr<hvd::RendezvousClient> client;
   hvd::ByteBuffer value;  // that was asked for last
 };
 
@@ -357,17 +357,17 @@ void point_at(std::weak_ptr<T>& pointer, const std::shared_ptr<T>& to) {
 }
 
 // The caller's pointer is set before anybody can call `done`, who may give it back.
-Status submit(const std::shared_ptr<Job>& job, int set, hvd::Operation::Share share,
-              hvd::Follow follow, hvd_operation** handle) {
+Status start_operation(const std::shared_ptr<Job>& job, int set, hvd::Operation::Ref ref,
+                       hvd::SubmitHint hint, hvd_operation** handle) {
   HVD_TRY_ASSIGN(const std::shared_ptr<Engine> engine, job->engine(set));
-  auto& operation = static_cast<hvd_operation&>(*share);
+  auto& operation = static_cast<hvd_operation&>(*ref);
   point_at(operation.job, job);
   point_at(operation.engine, engine);
-  if (handle == nullptr) return engine->submit(operation, follow);
-  *handle = static_cast<hvd_operation*>(share.release());
-  Status submitted = engine->submit(operation, follow);
+  if (handle == nullptr) return engine->submit(operation, hint);
+  *handle = static_cast<hvd_operation*>(ref.release());
+  Status submitted = engine->submit(operation, hint);
   if (!submitted.is_ok()) {
-    share.reset(&operation);
+    ref.reset(&operation);
     *handle = nullptr;
   }
   return submitted;
@@ -393,7 +393,7 @@ hvd_code guarded_submission(const int32_t& set, Body body) {
 template <typename Body>
 hvd_code with_sealer(const hvd_operation* operation, Body body) {
   return guarded([&] {
-    if (operation->mark.in_child()) {
+    if (operation->fork_generation.in_child()) {
       return fail_with(HVD_NOT_INITIALIZED, "the operation belongs to the parent of this process");
     }
     if (!operation->is_done() || !operation->status().is_ok() || operation->tasks.empty()) {
@@ -418,9 +418,9 @@ hvd_code put(const std::vector<int>& numbers, int32_t* out, int32_t room, int32_
 }
 
 template <typename T>
-int of_place(T hvd::Place::*field) {
+int of_assignment(T hvd::RankAssignment::*field) {
   const std::shared_ptr<Job> job = hvd::Process::current().job();
-  return job == nullptr ? -1 : static_cast<int>(job->place().*field);
+  return job == nullptr ? -1 : static_cast<int>(job->assignment().*field);
 }
 
 // An address with or without a port.
@@ -475,13 +475,13 @@ void hvd_shutdown(void) {
 }
 
 int hvd_is_initialized(void) { return hvd::Process::current().job() != nullptr ? 1 : 0; }
-int hvd_rank(void) { return of_place(&hvd::Place::rank); }
-int hvd_size(void) { return of_place(&hvd::Place::size); }
-int hvd_local_rank(void) { return of_place(&hvd::Place::local_rank); }
-int hvd_local_size(void) { return of_place(&hvd::Place::local_size); }
-int hvd_cross_rank(void) { return of_place(&hvd::Place::cross_rank); }
-int hvd_cross_size(void) { return of_place(&hvd::Place::cross_size); }
-int hvd_is_homogeneous(void) { return of_place(&hvd::Place::homogeneous); }
+int hvd_rank(void) { return of_assignment(&hvd::RankAssignment::rank); }
+int hvd_size(void) { return of_assignment(&hvd::RankAssignment::size); }
+int hvd_local_rank(void) { return of_assignment(&hvd::RankAssignment::local_rank); }
+int hvd_local_size(void) { return of_assignment(&hvd::RankAssignment::local_size); }
+int hvd_cross_rank(void) { return of_assignment(&hvd::RankAssignment::cross_rank); }
+int hvd_cross_size(void) { return of_assignment(&hvd::RankAssignment::cross_size); }
+int hvd_is_homogeneous(void) { return of_assignment(&hvd::RankAssignment::homogeneous); }
 
 hvd_code hvd_add_process_set(hvd_rank_list ranks, int32_t* id) {
   return with_job([&](Job& job) {
@@ -532,11 +532,11 @@ hvd_code hvd_submit(const hvd_request* given, const hvd_tensor* tensors, int32_t
     if (const Status tasks = to_tasks(request, tensors, count, *operation); !tasks.is_ok()) {
       return to_code(tasks);
     }
-    const auto follow =
-        (request.flags & HVD_WILL_WAIT) != 0 ? hvd::Follow::kWait : hvd::Follow::kNothing;
-    return to_code(submit(job, request.process_set,
-                          operation.release()->begin(to_allocate(request), to_done(request)),
-                          follow, handle));
+    const auto hint =
+        (request.flags & HVD_WILL_WAIT) != 0 ? hvd::SubmitHint::kWillWait : hvd::SubmitHint::kNone;
+    return to_code(start_operation(
+        job, request.process_set,
+        operation.release()->begin(to_allocate(request), to_done(request)), hint, handle));
   });
 }
 
@@ -560,7 +560,7 @@ int hvd_poll(const hvd_operation* operation) { return operation->is_done() ? 1 :
 
 hvd_code hvd_wait(hvd_operation* operation, double seconds) {
   return guarded([&] {
-    if (operation->mark.in_child()) {
+    if (operation->fork_generation.in_child()) {
       return fail_with(HVD_NOT_INITIALIZED, "the operation belongs to the parent of this process");
     }
     if (!operation->is_done()) {
@@ -607,7 +607,7 @@ hvd_code hvd_get_output(const hvd_operation* operation, int32_t index, hvd_outpu
   });
 }
 
-void hvd_release(hvd_operation* operation) { const hvd::Operation::Share last(operation); }
+void hvd_release(hvd_operation* operation) { const hvd::Operation::Ref last(operation); }
 
 // Sealed bytes -----------------------------------------------------------------------------------
 
@@ -652,14 +652,14 @@ hvd_code hvd_store_start(const char* secret, const char* bind, int tls, hvd_stor
   return guarded([&] {
     const auto key = hvd::Secret::from_base64(secret == nullptr ? "" : secret);
     if (!key.is_ok()) return to_code(key.status());
-    hvd::StoreServerOptions options;
+    hvd::RendezvousServerOptions options;
     options.tls = tls != 0;
     if (bind != nullptr) {
       const auto endpoint = to_endpoint(bind);
       if (!endpoint.is_ok()) return to_code(endpoint.status());
       options.bind = *endpoint;
     }
-    auto server = hvd::StoreServer::start(*key, options);
+    auto server = hvd::RendezvousServer::start(*key, options);
     if (!server.is_ok()) return to_code(server.status());
     *store = new hvd_store{std::move(server).value()};
     return HVD_OK;
@@ -675,9 +675,9 @@ hvd_code hvd_store_connect(const char* address, const char* secret, int tls, dou
   return interruptible([&] {
     const auto key = hvd::Secret::from_base64(secret == nullptr ? "" : secret);
     if (!key.is_ok()) return to_code(key.status());
-    auto connected =
-        hvd::StoreClient::connect(address == nullptr ? "" : address, *key, tls != 0,
-                                  hvd::Deadline::after(std::chrono::duration<double>(seconds)));
+    auto connected = hvd::RendezvousClient::connect(
+        address == nullptr ? "" : address, *key, tls != 0,
+        hvd::Deadline::after(std::chrono::duration<double>(seconds)));
     if (!connected.is_ok()) return to_code(connected.status());
     *client = new hvd_store_client{std::move(connected).value(), {}};
     return HVD_OK;

@@ -304,7 +304,7 @@ HVD_API hvd_code hvd_stop_timeline(void);
 HVD_API void hvd_make_secret(char text[HVD_SECRET_TEXT]);
 
 typedef struct hvd_store hvd_store;
-/* Starts the rendezvous store of a job, where ranks with HOROVOD_RENDEZVOUS=host:port meet. `bind`
+/* Starts the rendezvous server of a job, where ranks with HOROVOD_RENDEZVOUS=host:port meet. `bind`
  * is a numeric address with or without a port ("0.0.0.0", "[::1]:7000"); NULL: every address, any
  * port. `tls` as HOROVOD_TLS of the ranks. One store serves one job, however often its ranks start
  * anew; the process that starts it need not be one of them. */

@@ -321,19 +321,20 @@ class [[nodiscard]] Future {
 namespace detail {
 
 // The caller of a blocking form runs the engine itself.
-enum class Then { kReturn, kWait };
+enum class SubmitHint { kNone, kWillWait };
 
 template <typename Value>
-Future<Value> submit(hvd_request request, std::span<const hvd_tensor> tensors, Then then) {
-  if (then == Then::kWait) request.flags |= HVD_WILL_WAIT;
+Future<Value> start(hvd_request request, std::span<const hvd_tensor> tensors, SubmitHint hint) {
+  if (hint == SubmitHint::kWillWait) request.flags |= HVD_WILL_WAIT;
   hvd_operation* operation = nullptr;
   check(hvd_submit(&request, tensors.data(), static_cast<int32_t>(tensors.size()), &operation));
   return Future<Value>(operation);
 }
 
 template <typename Value, Input In>
-Future<Value> submit_one(const hvd_request& request, const In& input, void* output,
-                         const Options& options, Then then, std::span<const int32_t> splits = {}) {
+Future<Value> start_one(const hvd_request& request, const In& input, void* output,
+                        const Options& options, SubmitHint hint,
+                        std::span<const int32_t> splits = {}) {
   const size_t count = std::ranges::size(input);
   if (options.row == 0 || count % options.row != 0) {
     throw Error(HVD_INVALID_ARGUMENT, "\"" + options.name + "\": " + std::to_string(count) +
@@ -351,33 +352,34 @@ Future<Value> submit_one(const hvd_request& request, const In& input, void* outp
                              kDType<std::ranges::range_value_t<In>>,
                              splits.empty() ? nullptr : splits.data(),
                              static_cast<int32_t>(splits.size())};
-  return submit<Value>(request, {&tensor, 1}, then);
+  return start<Value>(request, {&tensor, 1}, hint);
 }
 
 template <Input In>
-Future<> allreduce(const In& input, void* output, const Options& options, Then then) {
-  return submit_one<void>(request_of(HVD_ALLREDUCE, options), input, output, options, then);
+Future<> allreduce(const In& input, void* output, const Options& options, SubmitHint hint) {
+  return start_one<void>(request_of(HVD_ALLREDUCE, options), input, output, options, hint);
 }
 
 template <Input In>
-Future<> broadcast(const In& input, void* output, int root, const Options& options, Then then) {
+Future<> broadcast(const In& input, void* output, int root, const Options& options,
+                   SubmitHint hint) {
   hvd_request request = request_of(HVD_BROADCAST, options);
   request.root = root;
-  return submit_one<void>(request, input, output, options, then);
+  return start_one<void>(request, input, output, options, hint);
 }
 
 template <Input In>
 Future<std::vector<ElementOf<In>>> gather(hvd_collective collective, const In& input,
-                                          const Options& options, Then then) {
-  return submit_one<std::vector<ElementOf<In>>>(request_of(collective, options), input, nullptr,
-                                                options, then);
+                                          const Options& options, SubmitHint hint) {
+  return start_one<std::vector<ElementOf<In>>>(request_of(collective, options), input, nullptr,
+                                               options, hint);
 }
 
 template <Input In>
 Future<Exchanged<ElementOf<In>>> alltoall(const In& input, std::span<const int32_t> splits,
-                                          const Options& options, Then then) {
-  return submit_one<Exchanged<ElementOf<In>>>(request_of(HVD_ALLTOALL, options), input, nullptr,
-                                              options, then, splits);
+                                          const Options& options, SubmitHint hint) {
+  return start_one<Exchanged<ElementOf<In>>>(request_of(HVD_ALLTOALL, options), input, nullptr,
+                                             options, hint, splits);
 }
 
 template <Input In, Output Out>
@@ -391,7 +393,7 @@ void check_same(const In& input, const Out& output) {
 }
 
 template <Output Data>
-Future<> allreduce_group(std::span<Data> group, const Options& options, Then then) {
+Future<> allreduce_group(std::span<Data> group, const Options& options, SubmitHint hint) {
   std::vector<std::string> names(group.size());
   std::vector<int64_t> counts;
   std::vector<hvd_tensor> tensors;
@@ -407,7 +409,7 @@ Future<> allreduce_group(std::span<Data> group, const Options& options, Then the
   }
   hvd_request request = request_of(HVD_ALLREDUCE, options);
   request.label = "grouped_allreduce";
-  return submit<void>(request, tensors, then);
+  return start<void>(request, tensors, hint);
 }
 
 }  // namespace detail
@@ -417,83 +419,85 @@ Future<> allreduce_group(std::span<Data> group, const Options& options, Then the
 // In place: afterwards `data` is the average over all ranks, or what `op` says.
 template <Output Data>
 void allreduce(Data&& data, const Options& options = {}) {
-  detail::allreduce(data, std::ranges::data(data), options, detail::Then::kWait).get();
+  detail::allreduce(data, std::ranges::data(data), options, detail::SubmitHint::kWillWait).get();
 }
 template <Output Data>
 Future<> allreduce_async(Data&& data, const Options& options = {}) {
-  return detail::allreduce(data, std::ranges::data(data), options, detail::Then::kReturn);
+  return detail::allreduce(data, std::ranges::data(data), options, detail::SubmitHint::kNone);
 }
 // From `input` into `output`, which is as large.
 template <Input In, Output Out>
 void allreduce(const In& input, Out&& output, const Options& options = {}) {
   detail::check_same(input, output);
-  detail::allreduce(input, std::ranges::data(output), options, detail::Then::kWait).get();
+  detail::allreduce(input, std::ranges::data(output), options, detail::SubmitHint::kWillWait).get();
 }
 template <Input In, Output Out>
 Future<> allreduce_async(const In& input, Out&& output, const Options& options = {}) {
   detail::check_same(input, output);
-  return detail::allreduce(input, std::ranges::data(output), options, detail::Then::kReturn);
+  return detail::allreduce(input, std::ranges::data(output), options, detail::SubmitHint::kNone);
 }
 
 // Several at once, in place; they complete as one.
 template <Output Data>
 void grouped_allreduce(std::span<Data> group, const Options& options = {}) {
-  detail::allreduce_group(group, options, detail::Then::kWait).get();
+  detail::allreduce_group(group, options, detail::SubmitHint::kWillWait).get();
 }
 template <Output Data>
 Future<> grouped_allreduce_async(std::span<Data> group, const Options& options = {}) {
-  return detail::allreduce_group(group, options, detail::Then::kReturn);
+  return detail::allreduce_group(group, options, detail::SubmitHint::kNone);
 }
 
 // Everybody's elements, by rank; ranks may have different numbers of them.
 template <Input In>
 std::vector<detail::ElementOf<In>> allgather(const In& input, const Options& options = {}) {
-  return detail::gather(HVD_ALLGATHER, input, options, detail::Then::kWait).get();
+  return detail::gather(HVD_ALLGATHER, input, options, detail::SubmitHint::kWillWait).get();
 }
 template <Input In>
 Future<std::vector<detail::ElementOf<In>>> allgather_async(const In& input,
                                                            const Options& options = {}) {
-  return detail::gather(HVD_ALLGATHER, input, options, detail::Then::kReturn);
+  return detail::gather(HVD_ALLGATHER, input, options, detail::SubmitHint::kNone);
 }
 
 // Afterwards `data` is that of `root`, a rank of the job.
 template <Output Data>
 void broadcast(Data&& data, int root, const Options& options = {}) {
-  detail::broadcast(data, std::ranges::data(data), root, options, detail::Then::kWait).get();
+  detail::broadcast(data, std::ranges::data(data), root, options, detail::SubmitHint::kWillWait)
+      .get();
 }
 template <Output Data>
 Future<> broadcast_async(Data&& data, int root, const Options& options = {}) {
-  return detail::broadcast(data, std::ranges::data(data), root, options, detail::Then::kReturn);
+  return detail::broadcast(data, std::ranges::data(data), root, options, detail::SubmitHint::kNone);
 }
 
 // `splits` says how many rows go to each rank; without it all get the same.
 template <Input In>
 Exchanged<detail::ElementOf<In>> alltoall(const In& input, std::span<const int32_t> splits = {},
                                           const Options& options = {}) {
-  return detail::alltoall(input, splits, options, detail::Then::kWait).get();
+  return detail::alltoall(input, splits, options, detail::SubmitHint::kWillWait).get();
 }
 template <Input In>
 Future<Exchanged<detail::ElementOf<In>>> alltoall_async(const In& input,
                                                         std::span<const int32_t> splits = {},
                                                         const Options& options = {}) {
-  return detail::alltoall(input, splits, options, detail::Then::kReturn);
+  return detail::alltoall(input, splits, options, detail::SubmitHint::kNone);
 }
 
 // This rank's rows of the average, or of what `op` says: Sum and Average.
 template <Input In>
 std::vector<detail::ElementOf<In>> reducescatter(const In& input, const Options& options = {}) {
-  return detail::gather(HVD_REDUCESCATTER, input, options, detail::Then::kWait).get();
+  return detail::gather(HVD_REDUCESCATTER, input, options, detail::SubmitHint::kWillWait).get();
 }
 template <Input In>
 Future<std::vector<detail::ElementOf<In>>> reducescatter_async(const In& input,
                                                                const Options& options = {}) {
-  return detail::gather(HVD_REDUCESCATTER, input, options, detail::Then::kReturn);
+  return detail::gather(HVD_REDUCESCATTER, input, options, detail::SubmitHint::kNone);
 }
 
 // Returns once every rank of the set has called it.
 inline void barrier(int32_t process_set = HVD_GLOBAL_SET) {
   const Options options = {.process_set = process_set};
-  detail::submit<void>(detail::request_of(HVD_BARRIER, options), {}, detail::Then::kWait).get();
+  detail::start<void>(detail::request_of(HVD_BARRIER, options), {}, detail::SubmitHint::kWillWait)
+      .get();
 }
 
 // This rank has no more data: takes part in the others' reductions with values that change nothing

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "engine/job.h"
 #include "engine/operation.h"
 
@@ -18,15 +18,15 @@
 struct hvd_operation final : hvd::Operation {  // NOLINT(readability-identifier-naming): C's name
  public:
   // Ready to be submitted with its present tasks.
-  hvd::Operation::Share begin(Allocate allocate_by, Done call_when_done) {
-    mark = {};
+  hvd::Operation::Ref begin(Allocate allocate_by, Done call_when_done) {
+    fork_generation = {};
     prepare(std::move(allocate_by), std::move(call_when_done));
-    return hvd::Operation::Share(this);
+    return hvd::Operation::Ref(this);
   }
 
   std::weak_ptr<hvd::Job> job;
   std::weak_ptr<hvd::Engine> engine;
-  hvd::ForkMark mark;
+  hvd::ForkGeneration fork_generation;
 
  private:
   void end() override;

@@ -57,7 +57,7 @@ Process::Process(const Process* inherited)
 Process& Process::current() {
   static std::atomic<Process*> current{new Process(nullptr)};
   Process* process = current.load(std::memory_order_acquire);
-  while (process->mark_.in_child()) {
+  while (process->fork_generation_.in_child()) {
     auto fresh = std::unique_ptr<Process>(new Process(process));
     if (current.compare_exchange_strong(process, fresh.get())) process = fresh.release();
   }
@@ -92,8 +92,8 @@ void Process::take_secret() {
 }
 
 Status Process::start(JobOptions options) {
-  if (!changing_.take()) return timeout_error("another thread starts or ends a job");
-  const Turn::Holder changing(changing_);
+  if (!changing_.lock()) return timeout_error("another thread starts or ends a job");
+  const InterruptibleMutex::Lock changing(changing_);
   if (const auto running = job(); running != nullptr) {
     if (running->ended().is_ok()) return Status::ok();
   }
@@ -105,11 +105,11 @@ Status Process::start(JobOptions options) {
   HVD_TRY(check_ranks(options.config, options.ranks));
   if (is_everybody(options.ranks, options.config.size)) options.ranks.clear();
   const Deadline deadline = Deadline::after(options.config.timeout);
-  HVD_TRY(meeting_.arrange(options.config, options.ranks, deadline));
+  HVD_TRY(rendezvous_.arrange(options.config, options.ranks, deadline));
   options.round = rounds_[{options.config.rendezvous, options.ranks}]++;
   HVD_TRY_ASSIGN(std::unique_ptr<Job> made, Job::start(options));
   if (Interrupt::raised_before()) return timeout_error("interrupted");
-  set_log_rank(made->place().rank);
+  set_log_rank(made->assignment().rank);
   std::shared_ptr<Job> owned = own(std::move(made));
   MutexLock lock(mutex_);
   job_ = std::move(owned);
@@ -117,8 +117,8 @@ Status Process::start(JobOptions options) {
 }
 
 void Process::shutdown() {
-  if (!changing_.take()) return;  // never: a shutdown cannot be interrupted
-  const Turn::Holder changing(changing_);
+  if (!changing_.lock()) return;  // never: a shutdown cannot be interrupted
+  const InterruptibleMutex::Lock changing(changing_);
   leave();
 }
 
@@ -131,7 +131,7 @@ std::shared_ptr<Job> Process::own(std::unique_ptr<Job> job) {
   return {job.release(), [this, over](Job* last) {
             delete last;
             // In a child it was a copy, and the lock may be held by a thread that is not there.
-            if (mark_.in_child()) return;
+            if (fork_generation_.in_child()) return;
             MutexLock lock(mutex_);
             *over = true;
             ended_.notify_all();

@@ -11,42 +11,42 @@
 #include <vector>
 
 #include "base/config.h"
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "capi/meeting.h"
 #include "capi/operation.h"
+#include "capi/rendezvous_setup.h"
 #include "engine/job.h"
 
 namespace hvd {
 
 // A mutex whose wait can be interrupted: a job takes seconds to start.
-class HVD_CAPABILITY("mutex") Turn {
+class HVD_CAPABILITY("mutex") InterruptibleMutex {
  public:
   // False if this thread was interrupted (base/interrupt.h).
-  bool take() HVD_TRY_ACQUIRE(true) {
+  bool lock() HVD_TRY_ACQUIRE(true) {
     MutexLock lock(mutex_);
     while (taken_) {
       if (!free_.wait(mutex_, Deadline::never())) return false;
     }
     return taken_ = true;
   }
-  void give_back() HVD_RELEASE() {
+  void unlock() HVD_RELEASE() {
     MutexLock lock(mutex_);
     taken_ = false;
     free_.notify_all();  // one of them may just have been interrupted
   }
 
   // Gives back a turn that was taken.
-  class HVD_SCOPED_CAPABILITY Holder {
+  class HVD_SCOPED_CAPABILITY Lock {
    public:
-    explicit Holder(Turn& turn) HVD_REQUIRES(turn) : turn_(turn) {}
-    ~Holder() HVD_RELEASE() { turn_.give_back(); }
-    Holder(const Holder&) = delete;
-    Holder& operator=(const Holder&) = delete;
+    explicit Lock(InterruptibleMutex& mutex) HVD_REQUIRES(mutex) : mutex_(mutex) {}
+    ~Lock() HVD_RELEASE() { mutex_.unlock(); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
 
    private:
-    Turn& turn_;
+    InterruptibleMutex& mutex_;
   };
 
  private:
@@ -90,12 +90,12 @@ class Process {
   std::shared_ptr<Job> own(std::unique_ptr<Job> job) HVD_EXCLUDES(mutex_);
   void leave() HVD_REQUIRES(changing_) HVD_EXCLUDES(mutex_);
 
-  const ForkMark mark_;
+  const ForkGeneration fork_generation_;
   // The parent's, so that what it holds counts as reachable.
   [[maybe_unused]] const Process* const inherited_;
 
-  Turn changing_;  // held while a job starts or ends
-  Meeting meeting_ HVD_GUARDED_BY(changing_);
+  InterruptibleMutex changing_;  // held while a job starts or ends
+  RendezvousSetup rendezvous_ HVD_GUARDED_BY(changing_);
   // Attempts to start a job of these ranks at this rendezvous: its ranks find each other under that
   // number. Jobs of other ranks do not count, since not all ranks of this one were in them.
   std::map<std::pair<std::string, std::vector<int>>, int> rounds_ HVD_GUARDED_BY(changing_);

@@ -34,9 +34,9 @@ void expect_all_end_well(std::vector<Rank>& ranks) {
 class Jobs : public testing::TestWithParam<std::tuple<int, Placement>> {};
 
 TEST_P(Jobs, DoEverythingThatRanksCanDoTogether) {
-  const Store store;
+  const Store rendezvous;
   const auto [size, placement] = GetParam();
-  auto ranks = store.start({"collectives"}, size, placement);
+  auto ranks = rendezvous.start({"collectives"}, size, placement);
   expect_all_end_well(ranks);
 }
 
@@ -56,15 +56,15 @@ INSTANTIATE_TEST_SUITE_P(Mixed, Jobs,
 
 TEST(Job, AcceptsSealedBytesOfItsOwnRanksAndOperationsOnly) {
   for (const Placement placement : {Placement::kOneHost, Placement::kManyHosts}) {
-    const Store store;
-    auto ranks = store.start({"seals"}, 3, placement);
+    const Store rendezvous;
+    auto ranks = rendezvous.start({"seals"}, 3, placement);
     expect_all_end_well(ranks);
   }
 }
 
 TEST(Job, StartsAndEndsHundredsOfTimesAndLeavesNothing) {
-  const Store store;
-  auto on_one_host = store.start({"restart", HVD_RESTARTS}, 2, Placement::kOneHost);
+  const Store rendezvous;
+  auto on_one_host = rendezvous.start({"restart", HVD_RESTARTS}, 2, Placement::kOneHost);
   expect_all_end_well(on_one_host);
   const Store other;
   auto on_many_hosts =
@@ -73,23 +73,23 @@ TEST(Job, StartsAndEndsHundredsOfTimesAndLeavesNothing) {
 }
 
 TEST(Job, EndsWithItsProcessThoughNobodyShutsItDown) {
-  const Store store;
-  auto ranks = store.start({"exit"}, 3, Placement::kOneHost);
+  const Store rendezvous;
+  auto ranks = rendezvous.start({"exit"}, 3, Placement::kOneHost);
   for (Rank& rank : ranks) EXPECT_EQ(rank.line(), "ready");
   for (const Rank& rank : ranks) rank.send(SIGUSR1);
   expect_all_end_well(ranks);
 }
 
 TEST(Job, IsNotInheritedByForkedChildren) {
-  const Store store;
-  auto ranks = store.start({"fork"}, 2, Placement::kOneHost);
+  const Store rendezvous;
+  auto ranks = rendezvous.start({"fork"}, 2, Placement::kOneHost);
   expect_all_end_well(ranks);
 }
 
 TEST(Job, TracesTheProcessSetsOfItsRank) {
   const std::string path = testing::TempDir() + "hvd_ranks_test_timeline.json";
-  const Store store;
-  auto ranks = store.start({"trace"}, 3, Placement::kOneHost, {{"HOROVOD_TIMELINE", path}});
+  const Store rendezvous;
+  auto ranks = rendezvous.start({"trace"}, 3, Placement::kOneHost, {{"HOROVOD_TIMELINE", path}});
   expect_all_end_well(ranks);
   std::ifstream file(path);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -126,8 +126,8 @@ Survivor expect_survival(Rank& rank, int size) {
 // survivor had heard of it.
 std::chrono::microseconds lose(int signal, int size, int victim, Placement placement,
                                const std::string& cause, const Settings& settings = {}) {
-  const Store store;
-  auto ranks = store.start({"lost", std::to_string(victim)}, size, placement, settings);
+  const Store rendezvous;
+  auto ranks = rendezvous.start({"lost", std::to_string(victim)}, size, placement, settings);
   for (Rank& rank : ranks) EXPECT_EQ(rank.line(), "ready");
   std::this_thread::sleep_for(20ms);
   const auto start = Clock::now().time_since_epoch();

@@ -31,14 +31,14 @@ TEST_P(Processes, RunEveryCollectiveAsTheReferenceDoes) {
   const std::vector<const char*>& host_of = GetParam().host_of;
   const auto size = static_cast<int>(host_of.size());
   const Secret secret = Secret::generate();
-  StoreServerOptions options;
+  RendezvousServerOptions options;
   options.bind = Endpoint::loopback();
-  const auto store = StoreServer::start(secret, options);
-  ASSERT_OK(store);
+  const auto rendezvous = RendezvousServer::start(secret, options);
+  ASSERT_OK(rendezvous);
   std::vector<RankProcess> ranks;
   for (int rank = 0; rank < size; ++rank) {
     auto started = RankProcess::start_program(HVD_COLLECTIVES_RANK_PROGRAM, "conformance", rank,
-                                              size, host_of[rank], secret, **store);
+                                              size, host_of[rank], secret, **rendezvous);
     ASSERT_OK(started);
     ranks.push_back(std::move(started).value());
   }

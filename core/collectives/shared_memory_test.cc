@@ -57,7 +57,7 @@ TEST_P(SharedMemory, AllreduceOfEverySizeIsTheSumOfAllRanks) {
     expected.push_back(
         testing::reference_reduce(ReduceOp::kAverage, DType::kFloat32, inputs.back()));
   }
-  run_host(n, SegmentKind::kHeap, [&](HostLinks& links, Health&) {
+  run_host(n, SegmentKind::kHeap, [&](ShmGroup& links, Health&) {
     const auto reduction = Reduction::make(ReduceOp::kAverage, DType::kFloat32, n);
     ASSERT_OK(reduction);
     for (int round = 0; round < 3; ++round) {
@@ -82,7 +82,7 @@ TEST_P(SharedMemory, EveryDtypeAndOpMatchesTheReference) {
     for (const ReduceOp op : ops) {
       expected.push_back(testing::reference_reduce(op, dtype, inputs, 2.0, 0.5));
     }
-    run_host(n, SegmentKind::kHeap, [&](HostLinks& links, Health&) {
+    run_host(n, SegmentKind::kHeap, [&](ShmGroup& links, Health&) {
       for (size_t i = 0; i < ops.size(); ++i) {
         const auto reduction = Reduction::make(ops[i], dtype, n, 2.0, 0.5);
         ASSERT_OK(reduction);
@@ -97,7 +97,7 @@ TEST_P(SharedMemory, EveryDtypeAndOpMatchesTheReference) {
 
 TEST_P(SharedMemory, BitsDoNotDependOnThePlaceOfAnElementNorOnTheSizeOfTheOperation) {
   const int n = GetParam();
-  run_host(n, SegmentKind::kHeap, [&](HostLinks& links, Health&) {
+  run_host(n, SegmentKind::kHeap, [&](ShmGroup& links, Health&) {
     const auto reduction = Reduction::make(ReduceOp::kSum, DType::kFloat32, n);
     ASSERT_OK(reduction);
     // The same awkward value everywhere: its sum rounds differently in another order.
@@ -116,7 +116,7 @@ TEST_P(SharedMemory, BitsDoNotDependOnThePlaceOfAnElementNorOnTheSizeOfTheOperat
 TEST_P(SharedMemory, ASharedBufferIsReducedWhereItLies) {
   const int n = GetParam();
   constexpr size_t kMost = 200'001;
-  run_host(n, SegmentKind::kHeap, [&](HostLinks& links, Health&) {
+  run_host(n, SegmentKind::kHeap, [&](ShmGroup& links, Health&) {
     const auto reduction = Reduction::make(ReduceOp::kAverage, DType::kFloat32, n);
     ASSERT_OK(reduction);
     auto buffer = links.arena().make_buffer(kMost * sizeof(float), SegmentKind::kHeap, soon());
@@ -135,7 +135,7 @@ TEST_P(SharedMemory, ASharedBufferIsReducedWhereItLies) {
 
 TEST_P(SharedMemory, MoversBringEveryPartToItsPlace) {
   const int n = GetParam();
-  run_host(n, SegmentKind::kHeap, [&](HostLinks& links, Health&) {
+  run_host(n, SegmentKind::kHeap, [&](ShmGroup& links, Health&) {
     Arena& arena = links.arena();
     const int me = arena.rank();
     for (const size_t scale : {0, 1, 700, 90'000}) {
@@ -185,7 +185,7 @@ TEST_P(SharedMemory, ReducescatterGivesEachRankItsPartAndLeavesTheInput) {
     const auto untouched = inputs;
     const Values all =
         testing::reference_reduce(ReduceOp::kAverage, DType::kFloat16, inputs, 0.5, 2.0);
-    run_host(n, SegmentKind::kHeap, [&](HostLinks& links, Health&) {
+    run_host(n, SegmentKind::kHeap, [&](ShmGroup& links, Health&) {
       const int me = links.arena().rank();
       const auto reduction = Reduction::make(ReduceOp::kAverage, DType::kFloat16, n, 0.5, 2.0);
       ASSERT_OK(reduction);

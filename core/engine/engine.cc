@@ -19,27 +19,27 @@
 namespace hvd {
 namespace {
 
-// The keeper works beside threads that compute: it gives way at once and sleeps soon.
-constexpr WaitPolicy kKeeperPolicy{.pauses = 20, .yield_for = std::chrono::microseconds(50)};
+// The engine thread works beside threads that compute: it gives way at once and sleeps soon.
+constexpr WaitPolicy kEngineThreadPolicy{.pauses = 20, .yield_for = std::chrono::microseconds(50)};
 // A rank that waits looks that often whether another has died: the word in shared memory that says
 // so wakes nobody.
 constexpr std::chrono::microseconds kLookForDeath{5'000};
 constexpr std::chrono::microseconds kLongIdle{10'000'000};
 constexpr int kPollsPerLook = 256;
 
-// Whoever submits mostly waits next, and then runs the engine itself. So a keeper that is woken by
-// a submission first looks on, from time to time: nobody has to wake it as long as it does, and it
-// steps in when no one else has come. On two cores, with two ranks, it would else take the core
-// from the thread that submits, and cut one batch into dozens (1000 tensors of 1 KiB took 3.1 ms
-// instead of 1.0, and an operation of 4 B that was submitted first and waited for next 50 us
-// instead of 3).
+// Whoever submits mostly waits next, and then runs the engine itself. So an engine thread that is
+// woken by a submission first looks on, from time to time: nobody has to wake it as long as it
+// does, and it steps in when no one else has come. On two cores, with two ranks, it would else take
+// the core from the thread that submits, and cut one batch into dozens (1000 tensors of 1 KiB
+// took 3.1 ms instead of 1.0, and an operation of 4 B that was submitted first and waited for next
+// 50 us instead of 3).
 constexpr std::chrono::microseconds kShortestDoze{25};
 constexpr std::chrono::microseconds kLongestDoze{200};
-constexpr size_t kBurst = 8;      // operations in one doze: more will follow
+constexpr size_t kBurst = 8;      // operations in one doze: more will hint
 constexpr int kLongestBurst = 5;  // dozes
-// A keeper that looks on spares helpers the trouble of listening for it, a tenth of an operation of
-// 4 B: so when they come often it is woken now and then, and stays if they do.
-constexpr uint64_t kHelpsPerWake = 64;
+// An engine thread that looks on spares waiting threads the trouble of listening for it, a tenth of
+// an operation of 4 B: so when they come often it is woken now and then, and stays if they do.
+constexpr uint64_t kRunsPerWake = 64;
 
 void pin_to(int core) {
   if (core < 0) return;
@@ -95,26 +95,27 @@ class Engine::Call {
 
 Result<std::unique_ptr<Engine>> Engine::start(const EngineOptions& options,
                                               std::shared_ptr<Transport> net,
-                                              std::shared_ptr<ControlPort> port) {
-  HVD_CHECK((port == nullptr) == (net->size() == 1));
-  std::unique_ptr<Engine> engine(new Engine(options, std::move(net), std::move(port)));
+                                              std::shared_ptr<ControlPlane> control) {
+  HVD_CHECK((control == nullptr) == (net->size() == 1));
+  std::unique_ptr<Engine> engine(new Engine(options, std::move(net), std::move(control)));
   {
     MutexLock lock(engine->running_);
-    HVD_TRY_ASSIGN(engine->worker_, Worker::make(options.worker, *engine->net_, engine->port_.get(),
-                                                 engine->in_flight_));
+    HVD_TRY_ASSIGN(engine->worker_, Worker::make(options.worker, *engine->net_,
+                                                 engine->control_.get(), engine->in_flight_));
   }
-  if (engine->port_ != nullptr) {
-    engine->keeper_ = start_thread(options.thread_name, [raw = engine.get()] { raw->keep(); });
+  if (engine->control_ != nullptr) {
+    engine->thread_ =
+        start_thread(options.thread_name, [raw = engine.get()] { raw->run_thread(); });
   }
   return engine;
 }
 
 Engine::Engine(const EngineOptions& options, std::shared_ptr<Transport> net,
-               std::shared_ptr<ControlPort> port)
+               std::shared_ptr<ControlPlane> control)
     : options_(options),
       net_(std::move(net)),
-      port_(std::move(port)),
-      helper_policy_(WaitPolicy::for_ranks_on_host(options.ranks_on_host)),
+      control_(std::move(control)),
+      waiting_policy_(WaitPolicy::for_ranks_on_host(options.ranks_on_host)),
       no_memory_(
           unavailable("no memory is left, and the engine has ended; use smaller tensors or free "
                       "memory, then shut down and initialize again")),
@@ -125,19 +126,19 @@ Engine::Engine(const EngineOptions& options, std::shared_ptr<Transport> net,
 Engine::~Engine() {
   stop_ = true;
   {
-    // The keeper may be at work on what ends here.
+    // The engine thread may be at work on what ends here.
     MutexLock lock(running_);
     end(stopped_);
-    if (keeper_.joinable()) port_->bell().listen(Bell::Listener::kKeeper);
+    if (thread_.joinable()) control_->doorbell().listen(Doorbell::Listener::kEngineThread);
   }
-  if (!keeper_.joinable()) return;
-  port_->bell().ring(Urgency::kUrgent);
-  keeper_.join();
+  if (!thread_.joinable()) return;
+  control_->doorbell().ring(Urgency::kUrgent);
+  thread_.join();
 }
 
 // Submission -------------------------------------------------------------------------------------
 
-Status Engine::submit(Operation& operation, Follow follow) noexcept {
+Status Engine::submit(Operation& operation, SubmitHint hint) noexcept {
   if (must_end_ || has_ended_) return ended();
   try {
     for (TensorTask& task : operation.tasks) HVD_TRY(check_arguments(task, job_ranks()));
@@ -146,10 +147,10 @@ Status Engine::submit(Operation& operation, Follow follow) noexcept {
     // The other ranks wait for this operation, and this one may have forgotten it.
     return end_by_exception();
   }
-  if (port_ == nullptr) {
+  if (control_ == nullptr) {
     run_alone();
-  } else if (follow == Follow::kNothing) {
-    port_->bell().ring(Urgency::kUrgent);
+  } else if (hint == SubmitHint::kNone) {
+    control_->doorbell().ring(Urgency::kUrgent);
   }
   return Status::ok();
 }
@@ -168,7 +169,7 @@ void Engine::run_alone() noexcept {
 Status Engine::wait(const Operation& operation, Deadline deadline) noexcept {
   if (operation.is_done()) return Status::ok();
   const Call call(*this, operation);
-  const bool done = help_until([&] { return operation.is_done(); }, deadline);
+  const bool done = run_until_done([&] { return operation.is_done(); }, deadline);
   return done ? Status::ok() : not_done_;
 }
 
@@ -196,7 +197,7 @@ bool Engine::advance() noexcept {
 
 bool Engine::advance_or_throw() {
   if (has_ended_) {
-    if (!parted_ && port_ != nullptr) part();
+    if (!parted_ && control_ != nullptr) part();
     return false;
   }
   if (must_end_) {
@@ -241,7 +242,7 @@ Status Engine::end_by_exception() noexcept {
   // The others first: they may be in the middle of a collective with this rank.
   abort(why);
   must_end_ = true;
-  if (port_ != nullptr) port_->bell().ring(Urgency::kUrgent);
+  if (control_ != nullptr) control_->doorbell().ring(Urgency::kUrgent);
   return why;
 }
 
@@ -284,19 +285,19 @@ Status Engine::ended() const noexcept {
 void Engine::wake_waiters() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (waiters_.load(std::memory_order_relaxed) == 0) return;
-  MutexLock lock(waiting_);
+  MutexLock lock(waiters_mutex_);
   changed_.notify_all();
 }
 
 template <typename Done>
-bool Engine::help_until(Done done, Deadline deadline) noexcept {
+bool Engine::run_until_done(Done done, Deadline deadline) noexcept {
   if (done()) return true;
-  if (port_ == nullptr) {
+  if (control_ == nullptr) {
     run_alone();  // another thread may have submitted the operation and not come to run it yet
     return done();
   }
   {
-    const Counted helper(helpers_);
+    const Counted waiting(waiting_threads_);
     while (!done() && !deadline.expired()) {
       if (!running_.try_lock()) {
         wait_for_runner(done, deadline);
@@ -304,27 +305,27 @@ bool Engine::help_until(Done done, Deadline deadline) noexcept {
       }
       {
         const AdoptedLock lock(running_);
-        const uint64_t helped = helped_.load(std::memory_order_relaxed) + 1;
-        helped_.store(helped, std::memory_order_relaxed);
+        const uint64_t runs = runs_by_waiting_.load(std::memory_order_relaxed) + 1;
+        runs_by_waiting_.store(runs, std::memory_order_relaxed);
         run_until(done, deadline);
-        if (!watched_) {
+        if (!thread_polls_) {
           hand_back();
-          if (helped % kHelpsPerWake == 0) port_->bell().ring(Urgency::kUrgent);
+          if (runs % kRunsPerWake == 0) control_->doorbell().ring(Urgency::kUrgent);
         }
       }
       wake_waiters();  // one of them runs it next
     }
   }
-  keep_if_nobody_does();
+  hand_back_if_unattended();
   return done();
 }
 
-// The keeper may have gone to sleep just before we left, because we were there: with nobody
+// The engine thread may have gone to sleep just before we left, because we were there: with nobody
 // listening, or as one that has nothing to do.
-void Engine::keep_if_nobody_does() noexcept {
-  const Bell::Listener listener = port_->bell().listener();
-  const bool is_idle = listener == Bell::Listener::kIdleKeeper && in_flight_.count() > 0;
-  if (watched_ || (listener != Bell::Listener::kNobody && !is_idle)) return;
+void Engine::hand_back_if_unattended() noexcept {
+  const Doorbell::Listener listener = control_->doorbell().listener();
+  const bool is_idle = listener == Doorbell::Listener::kIdleEngineThread && in_flight_.count() > 0;
+  if (thread_polls_ || (listener != Doorbell::Listener::kNone && !is_idle)) return;
   if (!running_.try_lock()) return;
   {
     const AdoptedLock lock(running_);
@@ -335,8 +336,8 @@ void Engine::keep_if_nobody_does() noexcept {
 
 template <typename Done>
 void Engine::run_until(Done done, Deadline deadline) noexcept {
-  port_->bell().stop_listening();
-  Backoff backoff(helper_policy_);
+  control_->doorbell().stop_listening();
+  Backoff backoff(waiting_policy_);
   for (int polls = 1; !done(); ++polls) {
     if (advance()) {
       backoff.restart();
@@ -346,30 +347,30 @@ void Engine::run_until(Done done, Deadline deadline) noexcept {
       if (deadline.expired()) return;
       look_around();
     }
-    if (backoff.pause()) sleep(Bell::Listener::kHelper, deadline);
+    if (backoff.pause()) sleep(Doorbell::Listener::kWaitingThread, deadline);
   }
 }
 
-// Until the bell rings, or it is time to look whether everybody is alive.
-void Engine::sleep(Bell::Listener listener, Deadline deadline) noexcept {
-  Bell& bell = port_->bell();
-  bell.listen(listener);
-  port_->arm();
+// Until the doorbell rings, or it is time to look whether everybody is alive.
+void Engine::sleep(Doorbell::Listener listener, Deadline deadline) noexcept {
+  Doorbell& doorbell = control_->doorbell();
+  doorbell.listen(listener);
+  control_->arm();
   if (!advance() && !in_flight_.has_queued()) {
     const auto timer = worker_->next_timer() - Worker::Clock::now();
     auto at_most = std::min(
         kLookForDeath, std::chrono::duration_cast<std::chrono::microseconds>(deadline.remaining()));
     at_most = std::min(at_most, std::chrono::duration_cast<std::chrono::microseconds>(timer));
-    if (at_most.count() > 0) bell.sleep(listener, at_most);
+    if (at_most.count() > 0) doorbell.sleep(listener, at_most);
   }
-  bell.stop_listening();
+  doorbell.stop_listening();
   look_around();
 }
 
 void Engine::look_around() noexcept {
   if (has_ended_) return;
   try {
-    Status status = port_->check();
+    Status status = control_->check();
     if (const auto now = std::chrono::steady_clock::now(); status.is_ok() && now >= next_tick_) {
       next_tick_ = now + kLookForDeath;
       status = worker_->tick(inside_call());
@@ -380,21 +381,23 @@ void Engine::look_around() noexcept {
   }
 }
 
-// The keeper, which may be asleep, listens from now on.
+// The engine thread, which may be asleep, listens from now on.
 void Engine::hand_back() noexcept {
-  Bell& bell = port_->bell();
+  Doorbell& doorbell = control_->doorbell();
   do {
-    bell.listen(is_busy() ? Bell::Listener::kKeeper : Bell::Listener::kIdleKeeper);
-    port_->arm();
+    doorbell.listen(is_busy() ? Doorbell::Listener::kEngineThread
+                              : Doorbell::Listener::kIdleEngineThread);
+    control_->arm();
   } while (advance());
   const bool has_timer = worker_->next_timer() != Worker::Clock::time_point::max();
-  if (has_timer || in_flight_.has_queued()) bell.ring(Urgency::kUrgent);
+  if (has_timer || in_flight_.has_queued()) doorbell.ring(Urgency::kUrgent);
 }
 
 template <typename Done>
 void Engine::wait_for_runner(Done done, Deadline deadline) noexcept {
-  port_->bell().ring(Urgency::kUrgent);  // it may be asleep, and not know what we have submitted
-  Backoff backoff(helper_policy_);
+  control_->doorbell().ring(
+      Urgency::kUrgent);  // it may be asleep, and not know what we have submitted
+  Backoff backoff(waiting_policy_);
   while (!backoff.pause()) {
     if (done()) return;
     if (running_.try_lock()) {
@@ -402,58 +405,59 @@ void Engine::wait_for_runner(Done done, Deadline deadline) noexcept {
       return;
     }
   }
-  MutexLock lock(waiting_);
+  MutexLock lock(waiters_mutex_);
   const Counted waiter(waiters_);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!done()) {
     if (running_.try_lock()) {
       running_.unlock();
     } else {
-      (void)changed_.wait(waiting_, earlier(deadline, Deadline::after(kLookForDeath)));
+      (void)changed_.wait(waiters_mutex_, earlier(deadline, Deadline::after(kLookForDeath)));
     }
   }
 }
 
-// The keeper -------------------------------------------------------------------------------------
+// The engine thread
+// -------------------------------------------------------------------------------------
 
 // Returns when there may be something to do that nobody else does.
 void Engine::watch() noexcept {
   const auto others_came = [this] {
-    const uint64_t before = std::exchange(helped_before_, helped_.load());
-    return before != helped_before_;
+    const uint64_t before = std::exchange(runs_seen_, runs_by_waiting_.load());
+    return before != runs_seen_;
   };
   if (!others_came() && !in_flight_.has_queued()) return;
-  watched_ = true;
+  thread_polls_ = true;
   std::chrono::microseconds doze = kShortestDoze;
   size_t queued = 0;
-  for (int unhelped = 0; unhelped < kLongestBurst && !stop_; ++unhelped) {
+  for (int idle_rounds = 0; idle_rounds < kLongestBurst && !stop_; ++idle_rounds) {
     std::this_thread::sleep_for(doze);
     doze = std::min(2 * doze, kLongestDoze);
     if (others_came()) {
       queued = 0;
-      unhelped = 0;
+      idle_rounds = 0;
       continue;
     }
-    if (helpers_ > 0) return;  // it takes them long
+    if (waiting_threads_ > 0) return;  // it takes them long
     const size_t before = std::exchange(queued, in_flight_.queued());
     if (queued < before + kBurst) return;
   }
 }
 
-void Engine::keep() noexcept {
+void Engine::run_thread() noexcept {
   pin_to(options_.core);
   (void)::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // a doze is no longer than it says
-  Bell& bell = port_->bell();
+  Doorbell& doorbell = control_->doorbell();
   while (!stop_) {
     watch();
-    const uint32_t ticket = bell.ticket();
-    watched_ = false;
-    if (helpers_ > 0) {
+    const uint32_t ticket = doorbell.ticket();
+    thread_polls_ = false;
+    if (waiting_threads_ > 0) {
       // They listen for us when they leave.
-      bell.sleep_since(ticket, Bell::Listener::kKeeper, kLongIdle);
+      doorbell.sleep_since(ticket, Doorbell::Listener::kEngineThread, kLongIdle);
       continue;
     }
-    if (!running_.try_lock()) {  // a helper is about to leave
+    if (!running_.try_lock()) {  // a waiting thread is about to leave
       std::this_thread::sleep_for(kShortestDoze);
       continue;
     }
@@ -462,19 +466,19 @@ void Engine::keep() noexcept {
       const AdoptedLock lock(running_);
       pause = work_until_idle();
     }
-    if (helpers_ > 0) wake_waiters();
+    if (waiting_threads_ > 0) wake_waiters();
     if (!stop_ && pause.at_most.count() > 0) {
-      bell.sleep_since(pause.ticket, pause.listener, pause.at_most);
+      doorbell.sleep_since(pause.ticket, pause.listener, pause.at_most);
     }
   }
 }
 
 Engine::Pause Engine::work_until_idle() noexcept {
-  Bell& bell = port_->bell();
-  bell.stop_listening();
+  Doorbell& doorbell = control_->doorbell();
+  doorbell.stop_listening();
   look_around();
-  Backoff backoff(kKeeperPolicy);
-  while (helpers_ == 0 && !stop_) {
+  Backoff backoff(kEngineThreadPolicy);
+  while (waiting_threads_ == 0 && !stop_) {
     if (advance()) {
       backoff.restart();
     } else if (in_flight_.count() == 0 || backoff.pause()) {
@@ -482,11 +486,12 @@ Engine::Pause Engine::work_until_idle() noexcept {
     }
   }
   const bool busy = is_busy();
-  const auto listener = busy ? Bell::Listener::kKeeper : Bell::Listener::kIdleKeeper;
-  bell.listen(listener);
+  const auto listener =
+      busy ? Doorbell::Listener::kEngineThread : Doorbell::Listener::kIdleEngineThread;
+  doorbell.listen(listener);
   // Before the last look for news: a ring after that look has to end the sleep.
-  const uint32_t ticket = bell.ticket();
-  port_->arm();
+  const uint32_t ticket = doorbell.ticket();
+  control_->arm();
   const bool more = advance() || in_flight_.has_queued();
   const auto timer = std::chrono::duration_cast<std::chrono::microseconds>(worker_->next_timer() -
                                                                            Worker::Clock::now());
@@ -497,13 +502,13 @@ Engine::Pause Engine::work_until_idle() noexcept {
 // The end ----------------------------------------------------------------------------------------
 
 void Engine::shutdown(const Status& reason, Deadline deadline) noexcept {
-  if (port_ != nullptr) {
+  if (control_ != nullptr) {
     {
       MutexLock lock(ended_mutex_);
       if (shutdown_.is_ok()) shutdown_ = reason;
     }
     wants_shutdown_ = true;
-    (void)help_until([this] { return has_ended_ && parted_; }, deadline);
+    (void)run_until_done([this] { return has_ended_ && parted_; }, deadline);
     // A runner may be in a collective that does not end: it would write to the memory of operations
     // that end below.
     if (!has_ended_) abort(reason);

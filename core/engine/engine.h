@@ -25,14 +25,14 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/in_flight.h"
 #include "engine/operation.h"
 #include "engine/worker.h"
 #include "net/seal.h"
-#include "transport/control/port.h"
+#include "transport/control/control_plane.h"
 #include "transport/transport.h"
 #include "transport/waiting.h"
 
@@ -41,21 +41,21 @@ namespace hvd {
 struct EngineOptions {
   WorkerOptions worker;
   std::string thread_name = "hvd-engine";
-  int core = -1;                         // to pin the keeper to; -1: none
+  int core = -1;                         // to pin the engine thread to; -1: none
   int ranks_on_host = 1;                 // of the whole job: how patiently to spin
   std::shared_ptr<const Sealer> sealer;  // of this process set; null: there is none
 };
 
 // Whether the caller of submit() waits for the operation right away. Then nobody is woken: the
 // caller itself will run the engine.
-enum class Follow { kNothing, kWait };
+enum class SubmitHint { kNone, kWillWait };
 
 class Engine {
  public:
-  // `port` is null exactly if `net` has one rank; then operations run within submit().
+  // `control` is null exactly if `net` has one rank; then operations run within submit().
   static Result<std::unique_ptr<Engine>> start(const EngineOptions& options,
                                                std::shared_ptr<Transport> net,
-                                               std::shared_ptr<ControlPort> port);
+                                               std::shared_ptr<ControlPlane> control);
   ~Engine();  // stop()
 
   int rank() const { return net_->rank(); }
@@ -65,7 +65,7 @@ class Engine {
 
   // Safe from any thread and from callbacks of operations, and never waits. Fails at once for what
   // is wrong by itself.
-  Status submit(Operation& operation, Follow follow = Follow::kNothing) noexcept;
+  Status submit(Operation& operation, SubmitHint hint = SubmitHint::kNone) noexcept;
 
   // Runs the engine until the operation is done, or until the deadline, after which it goes on.
   // Returns kTimeout then, and ok otherwise: how the operation fared is in its status(). While this
@@ -84,15 +84,15 @@ class Engine {
 
  private:
   Engine(const EngineOptions& options, std::shared_ptr<Transport> net,
-         std::shared_ptr<ControlPort> port);
+         std::shared_ptr<ControlPlane> control);
 
   // Runs the engine until `done`, by taking it over whenever nobody else runs it.
   template <typename Done>
-  bool help_until(Done done, Deadline deadline) noexcept;
+  bool run_until_done(Done done, Deadline deadline) noexcept;
   template <typename Done>
   void run_until(Done done, Deadline deadline) noexcept HVD_REQUIRES(running_);
   void hand_back() noexcept HVD_REQUIRES(running_);
-  void keep_if_nobody_does() noexcept;
+  void hand_back_if_unattended() noexcept;
   template <typename Done>
   void wait_for_runner(Done done, Deadline deadline) noexcept;
   void wake_waiters() noexcept;
@@ -101,7 +101,7 @@ class Engine {
   // Does what can be done now; whether there was anything.
   bool advance() noexcept HVD_REQUIRES(running_);
   bool advance_or_throw() HVD_REQUIRES(running_);
-  void sleep(Bell::Listener listener, Deadline deadline) noexcept HVD_REQUIRES(running_);
+  void sleep(Doorbell::Listener listener, Deadline deadline) noexcept HVD_REQUIRES(running_);
   // What has to be done every few milliseconds of waiting.
   void look_around() noexcept HVD_REQUIRES(running_);
   // Everything in flight fails with `reason`, or with an earlier one.
@@ -118,22 +118,22 @@ class Engine {
   std::string inside_call() const HVD_EXCLUDES(calls_mutex_);
 
   // The thread of its own.
-  void keep() noexcept;
+  void run_thread() noexcept;
   void watch() noexcept;
   struct Pause {
     uint32_t ticket = 0;
-    Bell::Listener listener = Bell::Listener::kNobody;
+    Doorbell::Listener listener = Doorbell::Listener::kNone;
     std::chrono::microseconds at_most{0};
   };
-  // Returns how the keeper may sleep until there is more to do.
+  // Returns how the engine thread may sleep until there is more to do.
   Pause work_until_idle() noexcept HVD_REQUIRES(running_);
 
   // Constant after start.
   const EngineOptions options_;
   const std::shared_ptr<Transport> net_;
-  const std::shared_ptr<ControlPort> port_;
-  const WaitPolicy helper_policy_;
-  const ForkMark mark_;
+  const std::shared_ptr<ControlPlane> control_;
+  const WaitPolicy waiting_policy_;
+  const ForkGeneration fork_generation_;
   // Made at the start, since there may be no memory for them later.
   const Status no_memory_;
   const Status stopped_;
@@ -162,16 +162,17 @@ class Engine {
   mutable Mutex calls_mutex_;
   Call* calls_ HVD_GUARDED_BY(calls_mutex_) = nullptr;
 
-  std::atomic<int> helpers_{0};       // threads that wait, one of which may run the engine
-  std::atomic<uint64_t> helped_{0};   // how often one of them did; written by who runs the engine
-  std::atomic<bool> watched_{false};  // the keeper looks by itself, and soon
-  uint64_t helped_before_ = 0;        // the keeper's: when it last looked
-  std::atomic<int> waiters_{0};       // of these, those that another thread has to wake
-  Mutex waiting_;
+  std::atomic<int> waiting_threads_{0};  // threads that wait, one of which may run the engine
+  std::atomic<uint64_t> runs_by_waiting_{
+      0};  // how often one of them did; written by who runs the engine
+  std::atomic<bool> thread_polls_{false};  // the engine thread looks by itself, and soon
+  uint64_t runs_seen_ = 0;                 // the engine thread's: when it last looked
+  std::atomic<int> waiters_{0};            // of these, those that another thread has to wake
+  Mutex waiters_mutex_;
   CondVar changed_;
 
   std::atomic<bool> stop_{false};
-  std::thread keeper_;
+  std::thread thread_;
 };
 
 }  // namespace hvd

@@ -39,10 +39,10 @@ class EngineTest : public ::testing::TestWithParam<World> {
   }
   template <typename Body, typename Change>
   void run(Body body, Change change) {
-    run_members(GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPort& port) {
+    run_members(GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPlane& control) {
       WorkerOptions options = worker_options(net.size());
       change(options);
-      Member member(net, port, options);
+      Member member(net, control, options);
       body(member, net.rank(), net.size());
       if (!::testing::Test::HasFatalFailure()) member.shutdown();
     });
@@ -72,7 +72,7 @@ TEST_P(EngineTest, ReducesTensorsThatRanksSubmitInAnyOrder) {
       std::iota(order.begin(), order.end(), 0);
       std::shuffle(order.begin(), order.end(), random);
       std::vector<std::vector<float>> data(kTensors);
-      std::vector<Result<Operation::Share>> started;
+      std::vector<Result<Operation::Ref>> started;
       for (const int tensor : order) {
         data[tensor] = ramp(rank + tensor, 1 + tensor * 37 % 500);
         started.push_back(member.start_allreduce("t" + std::to_string(tensor), data[tensor]));
@@ -89,7 +89,7 @@ TEST_P(EngineTest, ReducesTensorsThatRanksSubmitInAnyOrder) {
 
 TEST(InFlight, TellsGroupsApart) {
   InFlight in_flight;
-  std::vector<Operation::Share> operations;
+  std::vector<Operation::Ref> operations;
   for (const std::vector<std::string>& names :
        {std::vector<std::string>{"a", "b"}, {"c"}, {"d", "e", "f"}}) {
     std::vector<TensorTask> tasks(names.size());
@@ -108,10 +108,10 @@ TEST(InFlight, TellsGroupsApart) {
 
 // Operations without a name ---------------------------------------------------------------------
 
-Operation::Share unnamed(const std::string& label, size_t tensors = 1) {
+Operation::Ref unnamed(const std::string& label, size_t tensors = 1) {
   std::vector<TensorTask> tasks(tensors);
   for (TensorTask& task : tasks) task.request.name = label;
-  Operation::Share operation = Operation::make(std::move(tasks));
+  Operation::Ref operation = Operation::make(std::move(tasks));
   operation->is_unnamed = true;
   return operation;
 }
@@ -133,7 +133,7 @@ class Submissions {
   }
 
   InFlight& in_flight() { return in_flight_; }
-  Operation& add(Operation::Share operation) {
+  Operation& add(Operation::Ref operation) {
     EXPECT_OK(in_flight_.add(*operation));
     return *all_.emplace_back(std::move(operation));
   }
@@ -150,8 +150,8 @@ class Submissions {
   }
 
  private:
-  std::vector<Operation::Share> all_;
-  std::vector<Operation::Share> finished_;
+  std::vector<Operation::Ref> all_;
+  std::vector<Operation::Ref> finished_;
   InFlight in_flight_;
 };
 
@@ -206,7 +206,7 @@ TEST(InFlight, NumbersBeginAgainAfterAJoin) {
   Submissions submissions(8);
   submissions.complete(submissions.add(unnamed("x.noname")));
   submissions.add(Operation::make({}));
-  std::vector<Operation::Share> joins;
+  std::vector<Operation::Ref> joins;
   submissions.in_flight().remove_joins(joins);
   submissions.add(unnamed("x.noname"));
   EXPECT_EQ(submissions.queued(), (Names{"x.noname.0", "x.noname.0"}));
@@ -214,7 +214,7 @@ TEST(InFlight, NumbersBeginAgainAfterAJoin) {
 
 TEST(InFlight, ReturnsWhatWaitsForANumberWhenItIsClosed) {
   InFlight in_flight(1);
-  std::vector<Operation::Share> operations;
+  std::vector<Operation::Ref> operations;
   for (int i = 0; i < 3; ++i) {
     operations.push_back(unnamed("x.noname"));
     ASSERT_OK(in_flight.add(*operations.back()));
@@ -243,13 +243,13 @@ TEST_P(EngineTest, MatchesOperationsWithoutANameByTheirOrder) {
     std::vector<int> names(kOperations);
     std::iota(names.begin(), names.end(), 0);
     std::shuffle(names.begin(), names.end(), random);
-    std::vector<Result<Operation::Share>> started;
+    std::vector<Result<Operation::Ref>> started;
     for (int i = 0; i < kOperations; ++i) {
       data[i] = {static_cast<float>(i)};
       std::vector<TensorTask> tasks;
       tasks.push_back(
           Member::task<float>(RequestType::kAllreduce, "allreduce.noname", data[i], &data[i], {1}));
-      Operation::Share operation = Operation::make(std::move(tasks));
+      Operation::Ref operation = Operation::make(std::move(tasks));
       operation->is_unnamed = true;
       ASSERT_OK(member.engine().submit(*operation));
       if (random() % 64 == 0) {
@@ -266,7 +266,7 @@ TEST_P(EngineTest, MatchesOperationsWithoutANameByTheirOrder) {
   });
 }
 
-// Somebody who never stays is no help: the keeper has to do it.
+// Somebody who never stays is no help: the engine thread has to do it.
 TEST_P(EngineTest, GetsOnWhileCallersOnlyLookIn) {
   run([](Member& member, int rank, int size) {
     for (int i = 0; i < 5; ++i) {
@@ -440,7 +440,7 @@ TEST_P(EngineTest, LetsRanksWithoutDataJoin) {
       EXPECT_EQ(greatest.front(), static_cast<float>(-batch - 2));
     }
     auto join = Operation::make(std::vector<TensorTask>{});
-    ASSERT_OK(member.engine().submit(*join, Follow::kWait));
+    ASSERT_OK(member.engine().submit(*join, SubmitHint::kWillWait));
     ASSERT_OK(member.engine().wait(*join));
     ASSERT_OK(join->status());
     EXPECT_EQ(join->last_joined(), size - 1);
@@ -470,9 +470,9 @@ TEST_P(EngineTest, CompletesForCallersWhoDoNotWait) {
 
 // A submission just when the engine's own thread goes to sleep has to wake it: that thread sleeps
 // for ten seconds when there is nothing to do.
-TEST(Keeper, HearsOfASubmissionThatComesWhileItGoesToSleep) {
-  run_members(TransportKind::kShm, 2, [](Transport& net, ControlPort& port) {
-    Member member(net, port);
+TEST(EngineThread, HearsOfASubmissionThatComesWhileItGoesToSleep) {
+  run_members(TransportKind::kShm, 2, [](Transport& net, ControlPlane& control) {
+    Member member(net, control);
     std::vector<float> data = {1};
     std::mt19937 random(static_cast<uint32_t>(net.rank()));
     for (int step = 0; step < 600; ++step) {
@@ -519,7 +519,7 @@ TEST_P(EngineTest, FailsOnlyTheRankThatHasNoMemoryForAnOutput) {
       EXPECT_EQ(shape, Shape{size});
       return rank == 1 ? nullptr : reinterpret_cast<std::byte*>(memory.data());
     });
-    ASSERT_OK(member.engine().submit(*operation, Follow::kWait));
+    ASSERT_OK(member.engine().submit(*operation, SubmitHint::kWillWait));
     ASSERT_OK(member.engine().wait(*operation));
     EXPECT_EQ(operation->status().is_ok(), rank != 1);
     if (rank != 1) {
@@ -549,7 +549,7 @@ TEST_P(EngineTest, WorksWithoutCacheAndWithOneThatIsTooSmall) {
         [](Member& member, int rank, int size) {
           for (int step = 0; step < 4; ++step) {
             std::vector<std::vector<float>> data(7, ramp(rank, 4));
-            std::vector<Result<Operation::Share>> started;
+            std::vector<Result<Operation::Ref>> started;
             for (int i = 0; i < 7; ++i) {
               const int tensor = (i + rank + step) % 7;
               started.push_back(member.start_allreduce("t" + std::to_string(tensor), data[tensor]));
@@ -567,7 +567,7 @@ TEST_P(EngineTest, NegotiatesLongNamesOfManyTensors) {
   run([](Member& member, int rank, int size) {
     constexpr int kTensors = 300;
     std::vector<std::vector<float>> data(kTensors, std::vector<float>{static_cast<float>(rank)});
-    std::vector<Result<Operation::Share>> started;
+    std::vector<Result<Operation::Ref>> started;
     for (int i = 0; i < kTensors; ++i) {
       const int tensor = rank % 2 == 0 ? i : kTensors - 1 - i;
       started.push_back(
@@ -594,10 +594,10 @@ TEST_P(EngineTest, LimitsTheTimeWithoutProgressWhateverTheSizeOfTheData) {
   const std::vector<uint8_t> mine(32 << 20);
   std::latch others_failed(GetParam().ranks - 1);
   const auto outcomes = testing::outcomes_of_members(
-      GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPort& port) -> Status {
+      GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPlane& control) -> Status {
         WorkerOptions options = worker_options(net.size());
         options.executor.timeout = std::chrono::milliseconds(300);
-        Member member(net, port, options);
+        Member member(net, control, options);
         HVD_TRY(member.barrier());
         std::vector<TensorTask> tasks;
         tasks.push_back(Member::task<uint8_t>(RequestType::kAllgather, "large", mine, nullptr,
@@ -612,7 +612,7 @@ TEST_P(EngineTest, LimitsTheTimeWithoutProgressWhateverTheSizeOfTheData) {
           EXPECT_TRUE(net.rank() != 0 || others_failed.try_wait()) << "the others still wait";
           return static_cast<std::byte*>(nullptr);
         });
-        HVD_TRY(member.engine().submit(*operation, Follow::kWait));
+        HVD_TRY(member.engine().submit(*operation, SubmitHint::kWillWait));
         HVD_TRY(member.engine().wait(*operation));
         if (net.rank() != 0) others_failed.count_down();
         return operation->status();
@@ -622,8 +622,8 @@ TEST_P(EngineTest, LimitsTheTimeWithoutProgressWhateverTheSizeOfTheData) {
 
 TEST_P(EngineTest, FailsWhatIsInFlightEverywhereWhenARankIsLost) {
   const auto outcomes = testing::outcomes_of_members(
-      GetParam().kind, GetParam().ranks, [](Transport& net, ControlPort& port) -> Status {
-        Member member(net, port);
+      GetParam().kind, GetParam().ranks, [](Transport& net, ControlPlane& control) -> Status {
+        Member member(net, control);
         HVD_TRY(member.barrier());
         if (net.rank() == net.size() - 1) return internal_error("the victim");  // aborts its net
         std::vector<float> data = {1};
@@ -669,7 +669,7 @@ TEST_P(EngineTest, SaysWhoHasNotJoined) {
           }
           return;
         }
-        ASSERT_OK(member.engine().submit(*join, Follow::kWait));
+        ASSERT_OK(member.engine().submit(*join, SubmitHint::kWillWait));
         ASSERT_OK(member.engine().wait(*join, Deadline::after(std::chrono::seconds(60))));
         EXPECT_EQ(join->status().code(), StatusCode::kAborted);
         const std::string missing = "rank " + std::to_string(size - 1) + "! does not";
@@ -716,7 +716,7 @@ class Alone : public ::testing::Test {
     tasks.push_back(Member::task<float>(RequestType::kAllreduce, name, data, &data,
                                         {static_cast<int64_t>(data.size())}));
     const auto operation = Operation::make(std::move(tasks));
-    HVD_TRY(engine_->submit(*operation, Follow::kWait));
+    HVD_TRY(engine_->submit(*operation, SubmitHint::kWillWait));
     HVD_TRY(engine_->wait(*operation, deadline));
     return operation->status();
   }
@@ -776,8 +776,8 @@ TEST_P(EngineTest, AShutdownThatTimesOutLetsARunningCollectiveComeBackFirst) {
   std::atomic<bool> is_shut_down{false};
   std::latch submitted(GetParam().ranks);
   const auto outcomes = testing::outcomes_of_members(
-      GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPort& port) -> Status {
-        Member member(net, port);
+      GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPlane& control) -> Status {
+        Member member(net, control);
         HVD_TRY(member.barrier());
         // Rank 0 never comes to the collective that all have agreed on: its callback waits for the
         // end of another rank's shutdown.
@@ -815,17 +815,17 @@ TEST_P(EngineTest, AShutdownThatTimesOutLetsARunningCollectiveComeBackFirst) {
 
 TEST(Autotune, TriesValuesKeepsTheBestAndDisturbsNoResult) {
   const std::string log = ::testing::TempDir() + "hvd-autotune-test.csv";
-  run_members(TransportKind::kMesh, 3, [&](Transport& net, ControlPort& port) {
+  run_members(TransportKind::kMesh, 3, [&](Transport& net, ControlPlane& control) {
     WorkerOptions options = worker_options(net.size());
     options.autotune.emplace();
     options.autotune->warmup_samples = 1;
     options.autotune->steps_per_sample = 1;
     options.autotune->most_samples = 4;
     options.autotune_log = log;
-    Member member(net, port, options);
+    Member member(net, control, options);
     for (int step = 0; step < 120; ++step) {
       std::vector<std::vector<float>> data(5);
-      std::vector<Result<Operation::Share>> started;
+      std::vector<Result<Operation::Ref>> started;
       for (int i = 0; i < 5; ++i) {
         data[i] = ramp(net.rank(), 100 * (i + 1));
         started.push_back(member.start_allreduce("t" + std::to_string(i), data[i]));
@@ -849,10 +849,10 @@ TEST(Tracing, FollowsTensorsFromTheFirstRankThatHasThemToTheEnd) {
   const std::string path = ::testing::TempDir() + "hvd-engine-timeline.json";
   Timeline timeline(/*rank=*/0);
   ASSERT_OK(timeline.start(path, /*mark_cycles=*/true));
-  run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPort& port) {
+  run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPlane& control) {
     WorkerOptions options = worker_options(net.size());
     if (net.rank() == 0) options.timeline = &timeline;
-    Member member(net, port, options);
+    Member member(net, control, options);
     for (int step = 0; step < 2; ++step) {
       std::vector<float> data = ramp(net.rank(), 6);
       ASSERT_OK(member.allreduce("x", data));
@@ -888,12 +888,12 @@ TEST(Tracing, TellsProcessSetsApartAndNamesRanksOfTheJob) {
   const std::string path = ::testing::TempDir() + "hvd-engine-sets-timeline.json";
   Timeline timeline(/*rank=*/5);
   ASSERT_OK(timeline.start(path, /*mark_cycles=*/true));
-  run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPort& port) {
+  run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPlane& control) {
     WorkerOptions options = worker_options(net.size());
     options.executor.job_ranks = {5, 9};
     options.timeline_prefix = "process set 3: ";
     if (net.rank() == 0) options.timeline = &timeline;
-    Member member(net, port, options);
+    Member member(net, control, options);
     std::vector<float> data = ramp(net.rank(), 6);
     ASSERT_OK(member.allreduce("x", data));
     member.shutdown();
@@ -920,11 +920,11 @@ TEST(Deterministic, BitsDependOnValuesAlone) {
   // without the option this fails there.
   for (const auto& [kind, ranks] : {World{TransportKind::kShm, 3}, World{TransportKind::kMesh, 3},
                                     World{TransportKind::kInproc, 5}}) {
-    run_members(kind, ranks, [&](Transport& net, ControlPort& port) {
+    run_members(kind, ranks, [&](Transport& net, ControlPlane& control) {
       WorkerOptions options = worker_options(net.size());
       options.executor.allreduce.deterministic = true;
       options.fusion.fuse_adasum = false;
-      Member member(net, port, options);
+      Member member(net, control, options);
       std::mt19937 values(static_cast<unsigned>(net.rank()) + 1);
       std::mt19937 chance(static_cast<unsigned>(net.rank()) + 77);
       std::vector<std::vector<float>> inputs(kTensors);
@@ -941,7 +941,7 @@ TEST(Deterministic, BitsDependOnValuesAlone) {
         std::vector<int> order(kTensors);
         std::iota(order.begin(), order.end(), 0);
         std::shuffle(order.begin(), order.end(), chance);
-        std::vector<Result<Operation::Share>> started;
+        std::vector<Result<Operation::Ref>> started;
         for (const int i : order) {
           started.push_back(
               member.start_allreduce("t" + std::to_string(i), data[i], ReduceOp::kAverage));

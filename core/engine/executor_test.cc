@@ -50,7 +50,7 @@ Status alltoall_of_one_row_each(Transport& net) {
   response.request = task.request;
   std::vector<TensorTask> tasks;
   tasks.push_back(std::move(task));
-  const Operation::Share operation = Operation::make(std::move(tasks));
+  const Operation::Ref operation = Operation::make(std::move(tasks));
   const Executor::Item item{&response, operation->tasks.data()};
   return executor->run({&item, 1});
 }

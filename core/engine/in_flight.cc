@@ -45,10 +45,10 @@ Status InFlight::add(Operation& operation) {
   }
   if (operation.tasks.size() > 1) operation.group = ++groups_;
   if (waits_in_line || in_use != nullptr) {
-    sequence->held.push_back(operation.share());
+    sequence->held.push_back(operation.ref());
     ++held_;
   } else {
-    enqueue(operation.share());
+    enqueue(operation.ref());
   }
   if (sequence != nullptr) ++sequence->next;
   last_submission_ = since;
@@ -91,13 +91,13 @@ InFlight::Sequence& InFlight::number(Operation& operation) {
   return sequence;
 }
 
-void InFlight::enqueue(Operation::Share share) {
-  Operation* operation = share.get();
+void InFlight::enqueue(Operation::Ref ref) {
+  Operation* operation = ref.get();
   if (operation->joins()) {
-    joins_.push_back({std::move(share), now()});
+    joins_.push_back({std::move(ref), now()});
     last_submitted_ = &kJoinName;
   } else {
-    (void)share.release();  // its names have it, until the last of them is removed
+    (void)ref.release();  // its names have it, until the last of them is removed
   }
   queue_.push_back(operation);  // take_names() has made room
   queued_.store(true, std::memory_order_release);
@@ -130,7 +130,7 @@ size_t InFlight::queued() const {
   return queue_.size();
 }
 
-void InFlight::remove(std::span<TensorTask* const> tasks, std::vector<Operation::Share>& finished) {
+void InFlight::remove(std::span<TensorTask* const> tasks, std::vector<Operation::Ref>& finished) {
   const size_t before = finished.size();
   finished.reserve(before + tasks.size());  // from here on nothing throws but the copy of a name
   MutexLock lock(mutex_);
@@ -158,7 +158,7 @@ void InFlight::renew_joins() {
   for (Join& join : joins_) join.since = now();
 }
 
-void InFlight::remove_joins(std::vector<Operation::Share>& finished) {
+void InFlight::remove_joins(std::vector<Operation::Ref>& finished) {
   MutexLock lock(mutex_);
   finished.reserve(finished.size() + joins_.size());
   count_.store(count_.load(std::memory_order_relaxed) - joins_.size(), std::memory_order_relaxed);

@@ -51,7 +51,7 @@ class InFlight {
   // `numbers` is the same on all ranks of a set.
   explicit InFlight(uint32_t numbers = kMostNumbers) : numbers_(numbers) {}
 
-  // All of its tensors or none, and takes a share of it until it is removed: fails with
+  // All of its tensors or none, and takes a ref of it until it is removed: fails with
   // kInvalidArgument when a name is in use, and with the reason given to close() after that.
   // Operations without a name get theirs. After an exception it is not in flight either.
   Status add(Operation& operation) HVD_EXCLUDES(mutex_);
@@ -64,7 +64,7 @@ class InFlight {
 
   // Their names may be used again. Appends the operations of which nothing is left. An exception
   // changes nothing.
-  void remove(std::span<TensorTask* const> tasks, std::vector<Operation::Share>& finished)
+  void remove(std::span<TensorTask* const> tasks, std::vector<Operation::Ref>& finished)
       HVD_EXCLUDES(mutex_);
   // After remove(), and after the operations that this gave back are finished: queues those that
   // waited for a number which is free now.
@@ -73,14 +73,14 @@ class InFlight {
   void renew_joins() HVD_EXCLUDES(mutex_);
   // As remove(), for all joins. Numbers begin at 0 again: while this rank had joined, others may
   // have counted operations that it knows nothing of.
-  void remove_joins(std::vector<Operation::Share>& finished) HVD_EXCLUDES(mutex_);
+  void remove_joins(std::vector<Operation::Ref>& finished) HVD_EXCLUDES(mutex_);
 
   // No operation is accepted from now on. Calls `each` with every operation that was in flight,
   // after the lock has been released. Allocates nothing: the want of memory may be the reason.
   template <typename Each>
   void close(const Status& reason, Each each) HVD_EXCLUDES(mutex_) {
     for (Operation* next = unlink_all(reason); next != nullptr;) {
-      const Operation::Share operation(std::exchange(next, next->next_closed));
+      const Operation::Ref operation(std::exchange(next, next->next_closed));
       each(*operation);
     }
   }
@@ -101,7 +101,7 @@ class InFlight {
   struct Sequence {
     uint64_t next = 0;
     // Have their numbers, which are in use; the oldest first.
-    std::deque<Operation::Share> held;
+    std::deque<Operation::Ref> held;
   };
 
   // Takes the names of all tasks and makes room in queue_, or takes none and returns the first task
@@ -109,10 +109,10 @@ class InFlight {
   const TensorTask* take_names(Operation& operation, Time since) HVD_REQUIRES(mutex_);
   // Names the tasks, but does not count yet.
   Sequence& number(Operation& operation) HVD_REQUIRES(mutex_);
-  // After take_names(). `share` is that of the names, or of joins_.
-  void enqueue(Operation::Share share) HVD_REQUIRES(mutex_);
+  // After take_names(). `ref` is that of the names, or of joins_.
+  void enqueue(Operation::Ref ref) HVD_REQUIRES(mutex_);
   void forget_idle_names() HVD_REQUIRES(mutex_);
-  // The operations in flight as a list by next_closed, each with the share that was held of it.
+  // The operations in flight as a list by next_closed, each with the ref that was held of it.
   Operation* unlink_all(const Status& reason) noexcept HVD_EXCLUDES(mutex_);
 
   const uint32_t numbers_;
@@ -128,7 +128,7 @@ class InFlight {
   std::atomic<size_t> held_{0};                                                 // in all of them
   uint32_t groups_ HVD_GUARDED_BY(mutex_) = 0;  // operations of several tensors so far
   struct Join {
-    Operation::Share operation;
+    Operation::Ref operation;
     Time since;
   };
   std::vector<Join> joins_ HVD_GUARDED_BY(mutex_);

@@ -44,20 +44,20 @@ Status shut_down_by(int rank) {
 
 }  // namespace
 
-Place place_of(int rank, const Topology& topology) {
-  Place place;
-  place.rank = rank;
-  place.size = topology.size();
-  place.local_rank = topology.local_rank(rank);
-  place.local_size = static_cast<int>(topology.ranks_on(topology.host_of(rank)).size());
-  place.cross_size = 0;
+RankAssignment assignment_of(int rank, const Topology& topology) {
+  RankAssignment assignment;
+  assignment.rank = rank;
+  assignment.size = topology.size();
+  assignment.local_rank = topology.local_rank(rank);
+  assignment.local_size = static_cast<int>(topology.ranks_on(topology.host_of(rank)).size());
+  assignment.cross_size = 0;
   for (int host = 0; host < topology.hosts(); ++host) {
-    if (static_cast<int>(topology.ranks_on(host).size()) <= place.local_rank) continue;
-    if (host == topology.host_of(rank)) place.cross_rank = place.cross_size;
-    ++place.cross_size;
+    if (static_cast<int>(topology.ranks_on(host).size()) <= assignment.local_rank) continue;
+    if (host == topology.host_of(rank)) assignment.cross_rank = assignment.cross_size;
+    ++assignment.cross_size;
   }
-  place.homogeneous = topology.smallest_host() == topology.largest_host();
-  return place;
+  assignment.homogeneous = topology.smallest_host() == topology.largest_host();
+  return assignment;
 }
 
 Result<std::unique_ptr<Job>> Job::start(const JobOptions& options) {
@@ -68,9 +68,9 @@ Result<std::unique_ptr<Job>> Job::start(const JobOptions& options) {
 }
 
 Job::~Job() {
-  if (mark_.in_child()) {
+  if (fork_generation_.in_child()) {
     // Its threads stayed behind, and their locks may be held for ever.
-    (void)store_.release();
+    (void)rendezvous_.release();
     (void)fabric_.release();
     MutexLock lock(mutex_);
     for (auto& [id, set] : sets_)
@@ -88,12 +88,12 @@ Status Job::join() {
   const Deadline deadline = Deadline::after(config.timeout);
   HVD_TRY(connect(deadline));
   const Topology& topology = fabric_->topology();
-  place_ = place_of(rank_, topology);
+  assignment_ = assignment_of(rank_, topology);
   if (config.was_given("HOROVOD_LOCAL_RANK") && options_.ranks.empty()) {
-    place_.local_rank = config.local_rank;
-    place_.local_size = config.local_size;
-    place_.cross_rank = config.cross_rank;
-    place_.cross_size = config.cross_size;
+    assignment_.local_rank = config.local_rank;
+    assignment_.local_size = config.local_size;
+    assignment_.cross_rank = config.cross_rank;
+    assignment_.cross_size = config.cross_size;
   }
   HVD_TRY_ASSIGN(tunables_, tunables_from(config));
   allreduce_.deterministic = config.deterministic;
@@ -147,15 +147,15 @@ Status Job::connect(const Deadline& deadline) {
       std::chrono::duration_cast<std::chrono::milliseconds>(config.heartbeat_timeout);
   if (fabric.size > 1) {
     HVD_TRY_ASSIGN(secret_, Secret::from_base64(config.secret_key.text()));
-    auto store = StoreClient::connect(config.rendezvous, secret_, config.tls, deadline);
-    if (!store.is_ok()) {
-      return store.status().with_context(fmt::format("rendezvous at {}", config.rendezvous));
+    auto rendezvous = RendezvousClient::connect(config.rendezvous, secret_, config.tls, deadline);
+    if (!rendezvous.is_ok()) {
+      return rendezvous.status().with_context(fmt::format("rendezvous at {}", config.rendezvous));
     }
-    store_ = std::move(store).value();
+    rendezvous_ = std::move(rendezvous).value();
   }
   // Rank 0 tells it before the ranks meet, and the others ask after that: they never wait for it.
   if (rank_ == 0) HVD_TRY(agree_on_identity(fabric.round, deadline));
-  HVD_TRY_ASSIGN(fabric_, Fabric::join(fabric, secret_, store_.get(), deadline));
+  HVD_TRY_ASSIGN(fabric_, Fabric::join(fabric, secret_, rendezvous_.get(), deadline));
   if (rank_ != 0) HVD_TRY(agree_on_identity(fabric.round, deadline));
   return Status::ok();
 }
@@ -164,12 +164,12 @@ Status Job::agree_on_identity(const std::string& round, const Deadline& deadline
   constexpr size_t kIdentitySize = 16;
   const std::string key = round + "/identity";
   if (rank_ != 0) {
-    HVD_TRY_ASSIGN(identity_, store_->wait(key, deadline));
+    HVD_TRY_ASSIGN(identity_, rendezvous_->wait(key, deadline));
     return Status::ok();
   }
   identity_.resize(kIdentitySize);
   fill_random(identity_);
-  return store_ == nullptr ? Status::ok() : store_->set(key, identity_);
+  return rendezvous_ == nullptr ? Status::ok() : rendezvous_->set(key, identity_);
 }
 
 EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const {
@@ -192,9 +192,9 @@ EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const 
     options.worker.autotune_log = config.autotune_log;
   }
   options.thread_name = set == kGlobalSet ? "hvd-engine" : fmt::format("hvd-set-{}", set);
-  options.ranks_on_host = place_.local_size;
+  options.ranks_on_host = assignment_.local_size;
   if (!config.thread_affinity.empty()) {
-    const auto local = static_cast<size_t>(place_.local_rank);
+    const auto local = static_cast<size_t>(assignment_.local_rank);
     if (local < config.thread_affinity.size()) {
       options.core = config.thread_affinity[local];
     } else {
@@ -210,10 +210,10 @@ Result<std::shared_ptr<Engine>> Job::make_engine(uint64_t communicator,
                                                  const std::vector<int>& ranks, int set) {
   const Deadline deadline = Deadline::after(options_.config.timeout);
   HVD_TRY_ASSIGN(std::unique_ptr<Transport> net, fabric_->make_mesh(communicator, ranks, deadline));
-  std::unique_ptr<ControlPort> port;
+  std::unique_ptr<ControlPlane> control;
   if (set == kGlobalSet) shares_memory_ = net->hosts_share_memory();
   if (ranks.size() > 1) {
-    HVD_TRY_ASSIGN(port, fabric_->make_control(communicator, *net, deadline));
+    HVD_TRY_ASSIGN(control, fabric_->make_control(communicator, *net, deadline));
     if (set == kGlobalSet && net->topology().hosts() > 1) {
       HVD_TRY_ASSIGN(allreduce_.model, calibrate(*net, deadline));
     }
@@ -221,7 +221,7 @@ Result<std::shared_ptr<Engine>> Job::make_engine(uint64_t communicator,
   EngineOptions options = engine_options(ranks, set);
   // By the communicator's number, because the ids of sets that were removed are used again.
   options.sealer = std::make_shared<const Sealer>(secret_, identity_, communicator);
-  HVD_TRY_ASSIGN(auto engine, Engine::start(options, std::move(net), std::move(port)));
+  HVD_TRY_ASSIGN(auto engine, Engine::start(options, std::move(net), std::move(control)));
   return std::shared_ptr<Engine>(std::move(engine));
 }
 
@@ -266,8 +266,8 @@ Status Job::agree(RequestType type, std::string name, const std::vector<int>& wh
   task.request.shape.assign(what.begin(), what.end());
   std::vector<TensorTask> tasks;
   tasks.push_back(std::move(task));
-  const Operation::Share operation = Operation::make(std::move(tasks));
-  HVD_TRY(world_->submit(*operation, Follow::kWait));
+  const Operation::Ref operation = Operation::make(std::move(tasks));
+  HVD_TRY(world_->submit(*operation, SubmitHint::kWillWait));
   HVD_TRY(world_->wait(*operation));
   return operation->status();
 }
@@ -275,9 +275,9 @@ Status Job::agree(RequestType type, std::string name, const std::vector<int>& wh
 Status Job::check_ranks(std::vector<int>& ranks) const {
   std::sort(ranks.begin(), ranks.end());
   if (ranks.empty()) return invalid_argument("a process set needs at least one rank");
-  if (ranks.front() < 0 || ranks.back() >= place_.size) {
+  if (ranks.front() < 0 || ranks.back() >= assignment_.size) {
     return invalid_argument(fmt::format("ranks {} of a process set: they are from 0 to {}",
-                                        fmt::join(ranks, ", "), place_.size - 1));
+                                        fmt::join(ranks, ", "), assignment_.size - 1));
   }
   if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end()) {
     return invalid_argument(

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/config.h"
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/engine.h"
 #include "engine/timeline/timeline.h"
+#include "net/rendezvous.h"
 #include "net/secret.h"
-#include "net/store.h"
 #include "transport/fabric.h"
 
 namespace hvd {
@@ -32,7 +32,7 @@ struct JobOptions {
 };
 
 // Where a rank stands among those of a process set.
-struct Place {
+struct RankAssignment {
   int rank = 0;
   int size = 1;
   int local_rank = 0;
@@ -42,7 +42,7 @@ struct Place {
   bool homogeneous = true;  // every host has as many ranks
 };
 // From the hosts of all ranks.
-Place place_of(int rank, const Topology& topology);
+RankAssignment assignment_of(int rank, const Topology& topology);
 
 class Job {
  public:
@@ -53,7 +53,7 @@ class Job {
   ~Job();
 
   // In the whole job; as the launcher says, or else as the ranks have found out.
-  const Place& place() const { return place_; }
+  const RankAssignment& assignment() const { return assignment_; }
   const Config& config() const { return options_.config; }
 
   // The engine of a process set. kInvalidArgument if there is no such set, or this rank is not in
@@ -108,15 +108,15 @@ class Job {
   // that was given the same secret.
   Secret secret_ = Secret::generate();
   ByteBuffer identity_;
-  Place place_;
+  RankAssignment assignment_;
   Tunables tunables_;
   AllreduceOptions allreduce_;
   bool shares_memory_ = false;
-  std::unique_ptr<StoreClient> store_;
+  std::unique_ptr<RendezvousClient> rendezvous_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Timeline> timeline_;  // if this rank writes one, or may be asked to
   std::shared_ptr<Engine> world_;
-  const ForkMark mark_;
+  const ForkGeneration fork_generation_;
 
   Mutex changing_sets_;  // held while sets are added or removed, by one thread at a time
   uint64_t next_communicator_ HVD_GUARDED_BY(changing_sets_) = 1;

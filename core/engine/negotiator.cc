@@ -61,16 +61,17 @@ Negotiator::~Negotiator() = default;
 
 // Arrivals ---------------------------------------------------------------------------------------
 
-void Negotiator::submit(const Request& request, uint32_t group, void* mark, ResponseId& known) {
+void Negotiator::announce(const Request& request, uint32_t group, void* user_data,
+                          ResponseId& known) {
   ResponseCache::Entry* cached = cache_.find(request.name, known);
   if (cached != nullptr && ResponseCache::answers(*cached->response, request, options_.rank)) {
     cached->pending->group = group;
-    cached->pending->mark = mark;
+    cached->pending->user_data = user_data;
     return arrive(self_, *cached);
   }
   PendingTensor& pending = pending_of(request.name);
   pending.group = group;
-  pending.mark = mark;
+  pending.user_data = user_data;
   Merged merged{request, options_.rank, {}, Status::ok()};
   if (request.type == RequestType::kAllgather && !request.shape.empty()) {
     merged.first_dimensions.push_back({options_.rank, request.shape.front()});

@@ -29,7 +29,7 @@
 #include "engine/plan.h"
 #include "engine/request.h"
 #include "engine/response_cache.h"
-#include "transport/control/bell.h"
+#include "transport/control/doorbell.h"
 #include "transport/topology.h"
 
 namespace hvd {
@@ -62,12 +62,12 @@ class Negotiator {
   // Events. --------------------------------------------------------------------------------------
 
   // This rank has a tensor. Its name is not in use by an earlier one that no plan has answered.
-  // `mark` comes back with the plan that answers it. `known` is what an earlier call left there for
-  // the same name, or kNoResponse.
-  void submit(const Request& request, uint32_t group, void* mark, ResponseId& known);
-  void submit(const Request& request, uint32_t group = 0, void* mark = nullptr) {
+  // `user_data` comes back with the plan that answers it. `known` is what an earlier call left
+  // there for the same name, or kNoResponse.
+  void announce(const Request& request, uint32_t group, void* user_data, ResponseId& known);
+  void announce(const Request& request, uint32_t group = 0, void* user_data = nullptr) {
     ResponseId unknown = kNoResponse;
-    submit(request, group, mark, unknown);
+    announce(request, group, user_data, unknown);
   }
   // From now on this rank takes part in every reduction without having a tensor.
   void join();
@@ -138,7 +138,7 @@ class Negotiator {
   Merged merged_from(const Response& cached, int party) const;
   int one_who_has(int party) const;
   void complete_if_all_have(PendingTensor& pending);
-  // Returns the mark of this rank's tensor.
+  // Returns the user_data of this rank's tensor.
   void* forget_arrivals(const std::string& name);
 
   Status receive_announcement(int party, Decoder& in);

@@ -35,7 +35,7 @@ class Ranks {
   int size() const { return static_cast<int>(ranks_.size()); }
 
   void submit_everywhere(const Request& request) {
-    for (auto& rank : ranks_) rank->submit(request);
+    for (auto& rank : ranks_) rank->announce(request);
     settle();
   }
 
@@ -87,15 +87,15 @@ class Ranks {
 
 TEST(Negotiator, PlansWhatEveryRankHasWhateverTheOrder) {
   Ranks ranks(3);
-  ranks[0].submit(allreduce("a"));
-  ranks[0].submit(allreduce("b"));
-  ranks[1].submit(allreduce("b"));
-  ranks[2].submit(allreduce("c"));
-  ranks[2].submit(allreduce("b"));
+  ranks[0].announce(allreduce("a"));
+  ranks[0].announce(allreduce("b"));
+  ranks[1].announce(allreduce("b"));
+  ranks[2].announce(allreduce("c"));
+  ranks[2].announce(allreduce("b"));
   ranks.settle();
   ranks.expect_plan("b ");
-  ranks[1].submit(allreduce("a"));
-  ranks[2].submit(allreduce("a"));
+  ranks[1].announce(allreduce("a"));
+  ranks[2].announce(allreduce("a"));
   ranks.settle();
   ranks.expect_plan("a ");
 }
@@ -120,7 +120,7 @@ TEST(Negotiator, RemembersEveryTensorOfALargeModel) {
   for (const int step : {0, 1}) {
     ranks.bytes = 0;
     for (int i = 0; i < kTensors; ++i) {
-      for (const int rank : {0, 1}) ranks[rank].submit(allreduce(prefix + std::to_string(i)));
+      for (const int rank : {0, 1}) ranks[rank].announce(allreduce(prefix + std::to_string(i)));
     }
     ranks.settle();
     bytes[step] = ranks.bytes;
@@ -142,10 +142,10 @@ TEST(Negotiator, RemembersNoMoreThanItsCapacity) {
 
 TEST(Negotiator, TellsAllRanksOfAMismatchAndGoesOn) {
   Ranks ranks(Topology({0, 0, 1, 1}));
-  ranks[0].submit(allreduce("x"));
-  ranks[1].submit(allreduce("x"));
-  ranks[2].submit(allreduce("x"));
-  ranks[3].submit(allreduce("x", {5}));
+  ranks[0].announce(allreduce("x"));
+  ranks[1].announce(allreduce("x"));
+  ranks[2].announce(allreduce("x"));
+  ranks[3].announce(allreduce("x", {5}));
   ranks.settle();
   ranks.expect_plan("x! ");
   EXPECT_EQ(ranks.last_error.code(), StatusCode::kPrecondition);
@@ -159,9 +159,9 @@ TEST(Negotiator, FindsARankThatChangedACachedTensorAlone) {
   Ranks ranks(3);
   ranks.submit_everywhere(allreduce("x"));
   ranks.expect_plan("x ");
-  ranks[0].submit(allreduce("x"));
-  ranks[1].submit(allreduce("x", {2}));
-  ranks[2].submit(allreduce("x"));
+  ranks[0].announce(allreduce("x"));
+  ranks[1].announce(allreduce("x", {2}));
+  ranks[2].announce(allreduce("x"));
   ranks.settle();
   ranks.expect_plan("x! ");
   EXPECT_EQ(ranks.last_error.message(),
@@ -175,7 +175,7 @@ TEST(Negotiator, CollectsTheRowsOfAnAllgather) {
   const auto gather = [&](int rank, int64_t rows) {
     Request request = allreduce("g", {rows, 2});
     request.type = RequestType::kAllgather;
-    ranks[rank].submit(request);
+    ranks[rank].announce(request);
   };
   for (int rank = 0; rank < 5; ++rank) gather(rank, rank);
   ranks.settle();
@@ -190,12 +190,12 @@ TEST(Negotiator, CollectsTheRowsOfAnAllgather) {
 
 TEST(Negotiator, PlansReductionsWithoutThoseWhoJoined) {
   Ranks ranks(Topology({0, 0, 1, 1}));
-  ranks[0].submit(allreduce("x"));
+  ranks[0].announce(allreduce("x"));
   ranks[1].join();
   ranks[3].join();
   ranks.settle();
   ranks.expect_plan("");
-  ranks[2].submit(allreduce("x"));
+  ranks[2].announce(allreduce("x"));
   ranks.settle();
   ranks.expect_plan("x ");
   ranks[2].join();
@@ -214,10 +214,10 @@ TEST(Negotiator, NamesARankThatHasTheTensorInAMismatch) {
     ranks.submit_everywhere(allreduce("x"));
     ranks.expect_plan("x ");
     ranks[1].join();
-    ranks[2].submit(allreduce("x"));  // as a number
+    ranks[2].announce(allreduce("x"));  // as a number
     if (rank_2_joins) ranks[2].join();
     ranks.settle();
-    ranks[0].submit(allreduce("x", {5}));
+    ranks[0].announce(allreduce("x", {5}));
     ranks.settle();
     ranks.expect_plan("x! ");
     EXPECT_EQ(ranks.last_error.message(),
@@ -232,8 +232,8 @@ TEST(Negotiator, RefusesOtherOperationsWhileSomebodyHasJoined) {
   ranks.submit_everywhere(gather);
   ranks.expect_plan("g ");
   ranks[1].join();
-  ranks[0].submit(gather);  // as a number
-  ranks[2].submit(gather);
+  ranks[0].announce(gather);  // as a number
+  ranks[2].announce(gather);
   ranks.settle();
   EXPECT_EQ(ranks.plan_of(0), "g! ");
   EXPECT_EQ(
@@ -244,7 +244,7 @@ TEST(Negotiator, RefusesOtherOperationsWhileSomebodyHasJoined) {
 
 TEST(Negotiator, EndsAllRanksWhenOneWantsTo) {
   Ranks ranks(Topology({0, 0, 1, 1}));
-  ranks[0].submit(allreduce("x"));
+  ranks[0].announce(allreduce("x"));
   ranks[3].request_shutdown(aborted("rank 3 was shut down"));
   ranks.settle();
   ranks.expect_plan("shutdown ");
@@ -256,18 +256,18 @@ TEST(Negotiator, UnderstandsNumbersThatWereGivenUpMeanwhile) {
   ranks.submit_everywhere(allreduce("old"));
   ranks.expect_plan("old ");
   std::vector<ByteBuffer> late;
-  ranks[1].submit(allreduce("new"));
+  ranks[1].announce(allreduce("new"));
   ASSERT_OK(ranks[1].flush(
       [&](int, ConstBytes message, Urgency) { return ranks[0].receive(1, message); }));
-  ranks[0].submit(allreduce("new"));
-  ranks[1].submit(allreduce("old"));  // by number
+  ranks[0].announce(allreduce("new"));
+  ranks[1].announce(allreduce("old"));  // by number
   ASSERT_OK(ranks[1].flush([&](int, ConstBytes message, Urgency) {
     late.emplace_back(message.begin(), message.end());
     return Status::ok();
   }));
   ranks[0].decide();  // "new" takes the only place
   for (const ByteBuffer& message : late) ASSERT_OK(ranks[0].receive(1, message));
-  ranks[0].submit(allreduce("old"));
+  ranks[0].announce(allreduce("old"));
   ranks.settle();
   ranks.expect_plan("new old ");
 }
@@ -277,11 +277,11 @@ TEST(Negotiator, ForgetsNumbersOnceNobodyCanUseThem) {
   ranks.submit_everywhere(allreduce("old"));
   ranks.submit_everywhere(allreduce("new"));
   EXPECT_EQ(ranks[0].retired(), 1u);
-  ranks[1].submit(allreduce("new"));  // which tells that rank 1 knows
+  ranks[1].announce(allreduce("new"));  // which tells that rank 1 knows
   ranks.settle();
   EXPECT_EQ(ranks[0].retired(), 0u);
   EXPECT_EQ(ranks[0].waiting(), 1u);
-  ranks[0].submit(allreduce("new"));
+  ranks[0].announce(allreduce("new"));
   ranks.settle();
   EXPECT_EQ(ranks[0].waiting(), 0u);
   EXPECT_EQ(ranks[1].waiting(), 0u);
@@ -293,7 +293,7 @@ TEST(Negotiator, RefusesAPlanOfWhatItHasNotToldOf) {
   const ByteBuffer plan = encode(decided);
   Ranks ranks(2);
   EXPECT_FALSE(ranks[1].receive(0, plan).is_ok());
-  ranks[1].submit(allreduce("x"));
+  ranks[1].announce(allreduce("x"));
   EXPECT_FALSE(ranks[1].receive(0, plan).is_ok());
   ranks.settle();
   EXPECT_OK(ranks[1].receive(0, plan));

@@ -40,7 +40,7 @@ struct TensorTask {
   const Shape& shape_of_output() const { return has_own_shape ? output_shape : request.shape; }
 };
 
-// Lives until the last share of it is given up: that of the caller, who may look at the outcome as
+// Lives until the last ref of it is given up: that of the caller, who may look at the outcome as
 // long as he likes, and that of the engine, until it is done. The count is inside: an operation
 // that has been used can be kept for the next one, with all of its memory.
 class Operation {
@@ -53,11 +53,11 @@ class Operation {
   struct GiveUp {
     void operator()(Operation* operation) const { operation->give_up(); }
   };
-  using Share = std::unique_ptr<Operation, GiveUp>;
+  using Ref = std::unique_ptr<Operation, GiveUp>;
 
-  static Share make(std::vector<TensorTask> tasks, Allocate allocate = nullptr,
-                    Done when_done = nullptr) {
-    Share made(new Operation);
+  static Ref make(std::vector<TensorTask> tasks, Allocate allocate = nullptr,
+                  Done when_done = nullptr) {
+    Ref made(new Operation);
     made->tasks = std::move(tasks);
     made->prepare(std::move(allocate), std::move(when_done));
     return made;
@@ -65,9 +65,9 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  Share share() {
+  Ref ref() {
     shares_.fetch_add(1, std::memory_order_relaxed);
-    return Share(this);
+    return Ref(this);
   }
 
   // Without tensors it is a join.
@@ -109,7 +109,7 @@ class Operation {
   virtual ~Operation() = default;
 
   // Makes it an operation that nobody has submitted, on its present tasks; the caller has the one
-  // share of it.
+  // ref of it.
   void prepare(Allocate allocate_by, Done call_when_done) {
     allocate = std::move(allocate_by);
     when_done = std::move(call_when_done);
@@ -126,7 +126,7 @@ class Operation {
     done_.store(false, std::memory_order_relaxed);
     shares_.store(1, std::memory_order_relaxed);
   }
-  // The last share has gone.
+  // The last ref has gone.
   virtual void end() { delete this; }
 
  private:

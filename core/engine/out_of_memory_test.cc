@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that runs out on one rank: every allocation of a step fails once, and then all that follow
+// Memory that runs out on one rank: every allocation of a step fails once, and then all that hint
 // do. That rank reports kUnavailable, the others that it was lost; nobody hangs, and all can shut
 // down.
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ enum class Where { kCaller, kEngine };
 // One rank of the test.
 class Rank {
  public:
-  Rank(Transport& net, ControlPort& port, Where where)
+  Rank(Transport& net, ControlPlane& control, Where where)
       : is_victim_(net.rank() == kVictimRank), where_(where) {
     EngineOptions options;
     options.worker = worker_options(net.size());
@@ -46,17 +46,18 @@ class Rank {
       options.thread_name = FailingAllocations::kVictimName;
     }
     auto started = Engine::start(options, std::shared_ptr<Transport>(&net, [](Transport*) {}),
-                                 std::shared_ptr<ControlPort>(&port, [](ControlPort*) {}));
+                                 std::shared_ptr<ControlPlane>(&control, [](ControlPlane*) {}));
     HVD_CHECK(started.is_ok());
     engine_ = std::move(started).value();
   }
 
   // How the operation fared; internal_error when it is not done in time.
   Status run(std::vector<TensorTask> tasks) {
-    const Operation::Share operation = Operation::make(std::move(tasks));
+    const Operation::Ref operation = Operation::make(std::move(tasks));
     const bool helps = where_ == Where::kCaller;
-    HVD_TRY(guarded(
-        [&] { return engine_->submit(*operation, helps ? Follow::kWait : Follow::kNothing); }));
+    HVD_TRY(guarded([&] {
+      return engine_->submit(*operation, helps ? SubmitHint::kWillWait : SubmitHint::kNone);
+    }));
     const Deadline limit = Deadline::after(kLimit);
     if (helps) {
       const Status waited = guarded([&] { return engine_->wait(*operation, limit); });
@@ -138,8 +139,8 @@ Outcome run_with(TransportKind kind, Where where, Which which, size_t n) {
   outcome.steps.resize(2);
   std::latch started(2);
   const auto connected =
-      testing::outcomes_of_members(kind, 2, [&](Transport& net, ControlPort& port) -> Status {
-        Rank rank(net, port, where);
+      testing::outcomes_of_members(kind, 2, [&](Transport& net, ControlPlane& control) -> Status {
+        Rank rank(net, control, where);
         started.arrive_and_wait();
         std::unique_ptr<FailingAllocations> failing;
         if (net.rank() == kVictimRank) failing = std::make_unique<FailingAllocations>(which, n);

@@ -28,7 +28,7 @@ struct PendingTensor {
   bool complete = false;   // everybody here has it, and it has been put among complete_
   bool announced = false;  // and the parent has been told
   uint32_t group = 0;
-  void* mark = nullptr;
+  void* user_data = nullptr;
   ResponseCache::Entry* cached = nullptr;      // whose number all arrivals so far have used
   std::unique_ptr<Negotiator::Merged> merged;  // once one of them has not
 };

@@ -16,7 +16,7 @@ struct Plan {
   // Carried out in this order. Shared with the cache of responses.
   std::vector<std::shared_ptr<const Response>> responses;
   // By response: what this rank submitted it with, null if it has no such tensor.
-  std::vector<void*> marks;
+  std::vector<void*> user_data;
   // By response: the group that it was submitted with, where groups matter; else empty.
   std::vector<uint32_t> groups;
   // This rank has joined, and may be without some of the tensors.

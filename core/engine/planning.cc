@@ -133,16 +133,16 @@ void Negotiator::apply(DecidedPlan& decided, std::span<ResponseCache::Entry* con
   Plan& plan = plans_.emplace_back();
   ++plans_seen_;
   plan.responses.reserve(cached.size() + decided.spelled.size());
-  plan.marks.reserve(plan.responses.capacity());
+  plan.user_data.reserve(plan.responses.capacity());
   for (ResponseCache::Entry* entry : cached) {
     cache_.touch(*entry);
-    plan.marks.push_back(entry->pending->mark);
+    plan.user_data.push_back(entry->pending->user_data);
     *entry->pending = PendingTensor{.cached = entry};
     plan.responses.push_back(entry->response);
   }
   // All of them first: the entry that makes room for one may be that of another.
   for (const Response& response : decided.spelled) {
-    plan.marks.push_back(forget_arrivals(response.request.name));
+    plan.user_data.push_back(forget_arrivals(response.request.name));
   }
   std::vector<ResponseCache::Entry> evicted;
   for (const Response& response : decided.spelled) {
@@ -166,15 +166,15 @@ void Negotiator::apply(DecidedPlan& decided, std::span<ResponseCache::Entry* con
 }
 
 void* Negotiator::forget_arrivals(const std::string& name) {
-  void* mark = nullptr;
+  void* user_data = nullptr;
   if (ResponseCache::Entry* entry = cache_.find(name)) {
-    mark = entry->pending->mark;
+    user_data = entry->pending->user_data;
     *entry->pending = PendingTensor{.cached = entry};
   } else if (const auto found = pending_.find(name); found != pending_.end()) {
-    mark = found->second->mark;
+    user_data = found->second->user_data;
     pending_.erase(found);
   }
-  return mark;
+  return user_data;
 }
 
 // What used the numbers goes on under its name.

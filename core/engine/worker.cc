@@ -33,9 +33,9 @@ NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transpo
 }  // namespace
 
 Result<std::unique_ptr<Worker>> Worker::make(const WorkerOptions& options, Transport& net,
-                                             ControlPort* port, InFlight& in_flight) {
+                                             ControlPlane* control, InFlight& in_flight) {
   HVD_TRY_ASSIGN(auto executor, Executor::make(net, options.executor));
-  std::unique_ptr<Worker> worker(new Worker(options, net, port, in_flight, std::move(executor)));
+  std::unique_ptr<Worker> worker(new Worker(options, net, control, in_flight, std::move(executor)));
   HVD_TRY(worker->apply(options.tunables));
   if (!options.autotune || net.rank() != 0) return worker;
   worker->autotuner_ = std::make_unique<Autotuner>(*options.autotune, options.tunables);
@@ -45,10 +45,10 @@ Result<std::unique_ptr<Worker>> Worker::make(const WorkerOptions& options, Trans
   return worker;
 }
 
-Worker::Worker(const WorkerOptions& options, Transport& net, ControlPort* port, InFlight& in_flight,
-               std::unique_ptr<Executor> executor)
+Worker::Worker(const WorkerOptions& options, Transport& net, ControlPlane* control,
+               InFlight& in_flight, std::unique_ptr<Executor> executor)
     : options_(options),
-      port_(port),
+      control_(control),
       in_flight_(in_flight),
       tracer_(options.timeline, options.timeline_prefix, options.executor.job_ranks),
       negotiator_(negotiator_options(options, net)),
@@ -64,11 +64,11 @@ Worker::Worker(const WorkerOptions& options, Transport& net, ControlPort* port, 
 Result<bool> Worker::step() {
   bool progress = false;
   if (in_flight_.has_queued()) {
-    submit_queued();
+    announce_queued();
     progress = true;
   }
-  if (port_ != nullptr) {
-    HVD_TRY_ASSIGN(const int received, port_->receive([this](int from, ConstBytes message) {
+  if (control_ != nullptr) {
+    HVD_TRY_ASSIGN(const int received, control_->receive([this](int from, ConstBytes message) {
       return take(from, message);
     }));
     progress |= received > 0;
@@ -92,25 +92,25 @@ Result<bool> Worker::step() {
 // it before this rank waits for it in a collective. It reads, because it waits for this plan. (The
 // parent does not: it may be in that collective already.)
 Status Worker::send_plans() {
-  if (port_ == nullptr || port_->drained_below()) return Status::ok();
+  if (control_ == nullptr || control_->drained_below()) return Status::ok();
   const Deadline deadline = Deadline::after(options_.executor.timeout);
-  for (int polls = 1; !port_->drained_below(); ++polls) {
+  for (int polls = 1; !control_->drained_below(); ++polls) {
     const auto received =
-        port_->receive([this](int from, ConstBytes message) { return take(from, message); });
+        control_->receive([this](int from, ConstBytes message) { return take(from, message); });
     if (!received.is_ok()) return received.status();
-    if (polls % kPollsPerLook == 0) HVD_TRY(port_->check());
+    if (polls % kPollsPerLook == 0) HVD_TRY(control_->check());
     if (deadline.expired()) return timeout_error("a plan could not be sent in time");
     sched_yield();
   }
   return Status::ok();
 }
 
-void Worker::submit_queued() {
+void Worker::announce_queued() {
   in_flight_.take_queued(queued_);
   for (Operation* operation : queued_) {
     if (operation->joins()) negotiator_.join();
     for (TensorTask& task : operation->tasks) {
-      negotiator_.submit(task.request, operation->group, &task, task.name_in_flight->number);
+      negotiator_.announce(task.request, operation->group, &task, task.name_in_flight->number);
     }
   }
   queued_.clear();
@@ -188,7 +188,7 @@ void Worker::tune(const Plan& plan, const Batch& batch) {
 
 bool Worker::company_has_come() {
   // A rank alone has all tensors there will be, and nobody would come back to it when time is up.
-  if (port_ == nullptr || options_.tunables.cycle_time_ms <= 0) return true;
+  if (control_ == nullptr || options_.tunables.cycle_time_ms <= 0) return true;
   const Clock::time_point now = Clock::now();
   if (company_until_ == Clock::time_point::max()) {
     const std::chrono::duration<double, std::milli> wait(options_.tunables.cycle_time_ms);
@@ -204,7 +204,7 @@ Worker::Clock::time_point Worker::next_timer() const { return company_until_; }
 Status Worker::carry_out(Plan& plan) {
   tracer_.plan_begins(plan);
   tasks_.clear();
-  for (void* mark : plan.marks) tasks_.push_back(static_cast<TensorTask*>(mark));
+  for (void* user_data : plan.user_data) tasks_.push_back(static_cast<TensorTask*>(user_data));
   for (size_t i = 0; i < plan.responses.size(); ++i) {
     const Response& response = *plan.responses[i];
     const uint64_t number = planned_++;
@@ -258,7 +258,7 @@ void Worker::complete(std::span<TensorTask* const> tasks) {
 }
 
 Status Worker::tick(const std::string& inside_call) {
-  if (port_ == nullptr) return Status::ok();
+  if (control_ == nullptr) return Status::ok();
   inside_call_ = inside_call;
   const Clock::time_point now = Clock::now();
   std::chrono::duration<double> oldest{0};
@@ -301,19 +301,19 @@ void Worker::report_stall() {
 }
 
 bool Worker::part() {
-  if (port_ == nullptr) return true;
-  const ControlTree& tree = port_->tree();
+  if (control_ == nullptr) return true;
+  const ControlTree& tree = control_->tree();
   if (!std::exchange(said_goodbye_, true) && tree.parent >= 0) {
     const std::byte goodbye[] = {static_cast<std::byte>(MessageKind::kGoodbye)};
-    (void)port_->send(tree.parent, goodbye, Urgency::kUrgent);
+    (void)control_->send(tree.parent, goodbye, Urgency::kUrgent);
   }
-  const auto received = port_->receive([this](int, ConstBytes message) {
+  const auto received = control_->receive([this](int, ConstBytes message) {
     const auto kind = kind_of(message);
     if (kind.is_ok() && *kind == MessageKind::kGoodbye) ++goodbyes_;
     return Status::ok();
   });
   // Whoever is gone will not say goodbye.
-  return !received.is_ok() || (goodbyes_ >= tree.children.size() && port_->drained());
+  return !received.is_ok() || (goodbyes_ >= tree.children.size() && control_->drained());
 }
 
 }  // namespace hvd

@@ -23,7 +23,7 @@
 #include "engine/stall/stall_report.h"
 #include "engine/stall/stall_watch.h"
 #include "engine/tracer.h"
-#include "transport/control/port.h"
+#include "transport/control/control_plane.h"
 #include "transport/transport.h"
 
 namespace hvd {
@@ -51,9 +51,9 @@ class Worker {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // All outlive it. `port` is null when the set has one rank.
+  // All outlive it. `control` is null when the set has one rank.
   static Result<std::unique_ptr<Worker>> make(const WorkerOptions& options, Transport& net,
-                                              ControlPort* port, InFlight& in_flight);
+                                              ControlPlane* control, InFlight& in_flight);
 
   // Does what can be done now; whether there was anything. A failure is final: the worker is then
   // of no more use, except that part() may be called.
@@ -69,17 +69,17 @@ class Worker {
   // Asks all ranks to end. They do with a plan, which makes step() fail with the reason.
   void request_shutdown(const Status& reason) { negotiator_.request_shutdown(reason); }
   // After such an end: says goodbye to the neighbours; whether they have all done so, so that the
-  // port can be closed and nobody misses anything.
+  // control plane can be closed and nobody misses anything.
   bool part();
 
   // When step() should be called even if nothing happens before; never is far away.
   Clock::time_point next_timer() const;
 
  private:
-  Worker(const WorkerOptions& options, Transport& net, ControlPort* port, InFlight& in_flight,
+  Worker(const WorkerOptions& options, Transport& net, ControlPlane* control, InFlight& in_flight,
          std::unique_ptr<Executor> executor);
 
-  void submit_queued();
+  void announce_queued();
   // Takes plans from the negotiator, whose cache has to change right after the plan that says so.
   Status collect_plans();
   Status send_plans();
@@ -88,7 +88,7 @@ class Worker {
   Status take(int from, ConstBytes message);
   bool company_has_come();
   Status send(int to, ConstBytes message, Urgency urgency) {
-    return port_->send(to, message, urgency);
+    return control_->send(to, message, urgency);
   }
   RankReport describe() const;
   void report_stall();
@@ -96,7 +96,7 @@ class Worker {
   void complete(std::span<TensorTask* const> tasks);
 
   WorkerOptions options_;
-  ControlPort* const port_;
+  ControlPlane* const control_;
   InFlight& in_flight_;
   Tracer tracer_;
   Negotiator negotiator_;
@@ -123,7 +123,7 @@ class Worker {
   std::vector<TensorTask*> tasks_;
   std::vector<Executor::Item> items_;
   std::vector<TensorTask*> batch_tasks_;
-  std::vector<Operation::Share> finished_;
+  std::vector<Operation::Ref> finished_;
 };
 
 }  // namespace hvd

@@ -47,19 +47,19 @@ const int kInstalled = pthread_atfork(nullptr, nullptr, close_all);
 
 int Fd::release() {
   (void)kInstalled;
-  if (fd_ >= 0 && !mark_.in_child()) mark(fd_, false);
+  if (fd_ >= 0 && !fork_generation_.in_child()) mark(fd_, false);
   return std::exchange(fd_, -1);
 }
 
 void Fd::reset(int fd) {
   // In a child the number may have been given to somebody else since close_all(). A close that is
   // interrupted has closed all the same on Linux: never repeat it.
-  if (fd_ >= 0 && !mark_.in_child()) {
+  if (fd_ >= 0 && !fork_generation_.in_child()) {
     mark(fd_, false);
     ::close(fd_);
   }
   fd_ = fd;
-  mark_ = ForkMark();
+  fork_generation_ = ForkGeneration();
   if (fd >= 0) mark(fd, true);
 }
 

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 
 namespace hvd {
 
@@ -15,12 +15,13 @@ class Fd {
  public:
   Fd() = default;
   explicit Fd(int fd) { reset(fd); }
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)), mark_(other.mark_) {}
+  Fd(Fd&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), fork_generation_(other.fork_generation_) {}
   Fd& operator=(Fd&& other) noexcept {
     if (this == &other) return *this;
     reset();
     fd_ = std::exchange(other.fd_, -1);
-    mark_ = other.mark_;
+    fork_generation_ = other.fork_generation_;
     return *this;
   }
   ~Fd() { reset(); }
@@ -34,7 +35,7 @@ class Fd {
 
  private:
   int fd_ = -1;
-  ForkMark mark_;
+  ForkGeneration fork_generation_;
 };
 
 }  // namespace hvd

@@ -176,7 +176,7 @@ Pmix::Pmix(std::unique_ptr<Client> client) : client_(std::move(client)) {}
 
 Result<Pmix*> Pmix::join() {
   if (Pmix* before = joined.load(); before != nullptr) {
-    if (!before->mark_.in_child()) return before;
+    if (!before->fork_generation_.in_child()) return before;
     return unavailable(
         "this process was forked by a rank that is in PMIx, which it cannot use then; start it as "
         "a program of its own, or fork before hvd.init()");
@@ -184,7 +184,7 @@ Result<Pmix*> Pmix::join() {
   auto client = std::make_unique<Client>();
   HVD_TRY_ASSIGN(client->library, Library::open());
   // First: a rank that exits now sees it in time.
-  const Fd mark(::open(mark_of_joined_ranks().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  const Fd file(::open(mark_of_joined_ranks().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   if (const int code = client->library.init(&client->self, nullptr, 0); code != kSuccess)
     return unavailable(fmt::format("PMIx does not start: error {}", code));
   joined = new Pmix(std::move(client));
@@ -192,10 +192,10 @@ Result<Pmix*> Pmix::join() {
 }
 
 void Pmix::prepare_exit() {
-  static const ForkMark mark;
+  static const ForkGeneration loaded_in;
   if (!is_offered()) return;
   (void)std::atexit([] {
-    if (!mark.in_child()) exit();
+    if (!loaded_in.in_child()) exit();
   });
 }
 
@@ -207,7 +207,7 @@ void Pmix::exit() {
     if (!join().is_ok()) return;
   }
   const Pmix* pmix = joined.load();
-  if (!pmix->mark_.in_child()) (void)pmix->client_->library.finalize(nullptr, 0);
+  if (!pmix->fork_generation_.in_child()) (void)pmix->client_->library.finalize(nullptr, 0);
 }
 
 int Pmix::rank() const { return static_cast<int>(client_->self.rank); }

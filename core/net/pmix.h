@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/deadline.h"
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "base/status.h"
 
 namespace hvd {
@@ -44,7 +44,7 @@ class Pmix {
   static void exit();
 
   const std::unique_ptr<Client> client_;
-  const ForkMark mark_;
+  const ForkGeneration fork_generation_;
 };
 
 }  // namespace hvd

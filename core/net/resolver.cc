@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "base/mutex.h"
 #include "base/thread.h"
 
@@ -95,7 +95,7 @@ struct Resolver::State : std::enable_shared_from_this<State> {
     return Status::ok();
   }
 
-  const ForkMark mark;
+  const ForkGeneration fork_generation;
   Mutex mutex;
   CondVar changed;
   std::map<std::string, std::shared_ptr<Ongoing>> ongoing HVD_GUARDED_BY(mutex);
@@ -106,7 +106,7 @@ Resolver::Resolver(LookUp look_up) : look_up_(std::move(look_up)), state_(nullpt
 
 Resolver::~Resolver() {
   State* const last = state_.load();
-  if (last == nullptr || last->mark.in_child()) return;
+  if (last == nullptr || last->fork_generation.in_child()) return;
   // Threads that were left behind may hold it longer.
   const std::shared_ptr<State> released = std::move(last->itself);
 }
@@ -120,7 +120,7 @@ Resolver& Resolver::system() {
 
 Resolver::State& Resolver::state() {
   State* known = state_.load();
-  while (known == nullptr || known->mark.in_child()) {
+  while (known == nullptr || known->fork_generation.in_child()) {
     const auto made = std::make_shared<State>();
     made->itself = made;
     // A parent's state stays as it is: its lock may be held by a thread that is not here.

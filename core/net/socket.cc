@@ -137,10 +137,10 @@ Result<Endpoint> peer_endpoint(const Fd& socket) {
 }
 
 std::string peer_name(int fd, const Endpoint& endpoint) {
-  constexpr auto kNobody = static_cast<uid_t>(-1);  // what a TCP socket has
+  constexpr auto kNone = static_cast<uid_t>(-1);  // what a TCP socket has
   ucred process{};
   socklen_t length = sizeof(process);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &length) != 0 || process.uid == kNobody) {
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &length) != 0 || process.uid == kNone) {
     return endpoint.to_string();
   }
   const std::string user = " of user " + std::to_string(process.uid);

@@ -12,11 +12,11 @@ namespace hvd {
 Fabric::Fabric(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Fabric::~Fabric() {
   // In a child its thread is missing and its locks may be held by it: nothing of it can be ended.
-  if (mark_.in_child()) (void)impl_.release();
+  if (fork_generation_.in_child()) (void)impl_.release();
 }
 
 Result<std::unique_ptr<Fabric>> Fabric::join(const FabricOptions& options, const Secret& secret,
-                                             StoreClient* store, Deadline deadline) {
+                                             RendezvousClient* rendezvous, Deadline deadline) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
     return invalid_argument(
         fmt::format("rank {} of {} is no place in a job", options.rank, options.size));
@@ -24,10 +24,10 @@ Result<std::unique_ptr<Fabric>> Fabric::join(const FabricOptions& options, const
   if (options.round.empty() || options.round.size() > kNameLimit / 2) {
     return invalid_argument("the name of the round is empty or too long");
   }
-  if (store == nullptr && options.size > 1) {
-    return invalid_argument("a job of several ranks needs a rendezvous store");
+  if (rendezvous == nullptr && options.size > 1) {
+    return invalid_argument("a job of several ranks needs a rendezvous server");
   }
-  auto impl = std::make_unique<Impl>(options, secret, store);
+  auto impl = std::make_unique<Impl>(options, secret, rendezvous);
   if (const Status joined = impl->join(deadline); !joined.is_ok()) return impl->give_up(joined);
   return std::unique_ptr<Fabric>(new Fabric(std::move(impl)));
 }
@@ -36,7 +36,7 @@ int Fabric::rank() const { return impl_->rank(); }
 const Topology& Fabric::topology() const { return impl_->topology(); }
 Health& Fabric::health() { return impl_->health(); }
 void Fabric::leave() {
-  if (!mark_.in_child()) impl_->leave();
+  if (!fork_generation_.in_child()) impl_->leave();
 }
 std::vector<std::string> Fabric::listening_on() const { return impl_->listening_on(); }
 
@@ -46,8 +46,8 @@ Result<std::unique_ptr<Transport>> Fabric::make_mesh(uint64_t communicator,
   return impl_->make_mesh(communicator, ranks, deadline);
 }
 
-Result<std::unique_ptr<ControlPort>> Fabric::make_control(uint64_t communicator, Transport& mesh,
-                                                          Deadline deadline) {
+Result<std::unique_ptr<ControlPlane>> Fabric::make_control(uint64_t communicator, Transport& mesh,
+                                                           Deadline deadline) {
   return impl_->make_control(communicator, mesh, deadline);
 }
 

@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "base/status.h"
 #include "net/address.h"
+#include "net/rendezvous.h"
 #include "net/secret.h"
-#include "net/store.h"
-#include "transport/control/port.h"
+#include "transport/control/control_plane.h"
 #include "transport/health.h"
 #include "transport/topology.h"
 #include "transport/transport.h"
@@ -31,7 +31,8 @@ struct FabricOptions {
   int rank = 0;
   int size = 1;
   std::string host_name = "localhost";  // HOROVOD_HOSTNAME
-  // Names this gathering of ranks in the store: an elastic job gives each new one another name.
+  // Names this gathering of ranks in the rendezvous server: an elastic job gives each new one
+  // another name.
   std::string round = "0";
   // Where to listen, by name; empty means all but loopback, or loopback if there is nothing else.
   std::vector<std::string> interfaces;
@@ -43,8 +44,8 @@ struct FabricOptions {
   // What the other ranks are told instead of an address where this one listens: tests put a relay
   // in between.
   std::function<Endpoint(const Endpoint& listening)> advertise;
-  // How long join() of the process that serves the store waits, once a rank is lost, for ranks that
-  // have not come yet: they are to hear why.
+  // How long join() of the process that serves the rendezvous server waits, once a rank is lost,
+  // for ranks that have not come yet: they are to hear why.
   std::chrono::milliseconds linger{3'000};
 };
 
@@ -52,11 +53,11 @@ struct FabricOptions {
 // ranks of the mesh: every one of them calls.
 class Fabric {
  public:
-  // Returns once all ranks are there. `store` outlives the fabric and is used only within join,
-  // make_mesh and leave; a job of one rank needs none. Fails with kPeerLost on all ranks
-  // when one of them ends meanwhile.
+  // Returns once all ranks are there. `rendezvous` outlives the fabric and is used only within
+  // join, make_mesh and leave; a job of one rank needs none. Fails with kPeerLost on all ranks when
+  // one of them ends meanwhile.
   static Result<std::unique_ptr<Fabric>> join(const FabricOptions& options, const Secret& secret,
-                                              StoreClient* store, Deadline deadline);
+                                              RendezvousClient* rendezvous, Deadline deadline);
   // leave(). The copies of a fabric and its meshes in a forked child are of no use there, and their
   // end does no harm.
   ~Fabric();
@@ -77,8 +78,8 @@ class Fabric {
 
   // The control plane of the communicator whose mesh that is, or whose mesh stands behind it; once
   // for each. The mesh outlives it.
-  Result<std::unique_ptr<ControlPort>> make_control(uint64_t communicator, Transport& mesh,
-                                                    Deadline deadline);
+  Result<std::unique_ptr<ControlPlane>> make_control(uint64_t communicator, Transport& mesh,
+                                                     Deadline deadline);
 
   // Ends the membership in peace: for the others our end is no loss from now on, and what remains
   // of our meshes fails with kAborted. May be called twice.
@@ -91,7 +92,7 @@ class Fabric {
   class Impl;
   explicit Fabric(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
-  const ForkMark mark_;
+  const ForkGeneration fork_generation_;
 };
 
 }  // namespace hvd

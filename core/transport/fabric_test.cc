@@ -18,9 +18,9 @@
 #include "net/frame.h"
 #include "net/socket.h"
 #include "testing/assertions.h"
-#include "transport/tcp/doorman.h"
 #include "transport/tcp/local_socket.h"
-#include "transport/tcp/roster.h"
+#include "transport/tcp/peer_acceptor.h"
+#include "transport/tcp/peer_directory.h"
 #include "transport/testing/rank_process.h"
 
 namespace hvd {
@@ -31,20 +31,20 @@ using testing::RankProcess;
 
 Deadline soon() { return Deadline::after(20s); }
 
-std::unique_ptr<StoreServer> start_store(const Secret& secret, bool tls = false) {
-  StoreServerOptions options;
+std::unique_ptr<RendezvousServer> start_rendezvous(const Secret& secret, bool tls = false) {
+  RendezvousServerOptions options;
   options.bind = Endpoint::loopback();
   options.tls = tls;
-  auto store = StoreServer::start(secret, options);
-  HVD_CHECK(store.is_ok());
-  return std::move(store).value();
+  auto rendezvous = RendezvousServer::start(secret, options);
+  HVD_CHECK(rendezvous.is_ok());
+  return std::move(rendezvous).value();
 }
 
 // Ranks as threads; `change` adapts the options of each.
 class Job {
  public:
   explicit Job(int size, bool tls = false) : size_(size), tls_(tls) {
-    store_ = start_store(secret_, tls);
+    rendezvous_ = start_rendezvous(secret_, tls);
   }
 
   std::vector<Status> run(const std::function<void(FabricOptions&)>& change,
@@ -60,13 +60,13 @@ class Job {
   }
 
   const Secret& secret() const { return secret_; }
-  StoreServer& store() { return *store_; }
+  RendezvousServer& rendezvous() { return *rendezvous_; }
 
  private:
   Status run_rank(int rank, const std::function<void(FabricOptions&)>& change,
                   const std::function<Status(Fabric&)>& body) {
-    HVD_TRY_ASSIGN(const auto client,
-                   StoreClient::connect(store_->endpoint().to_string(), secret_, tls_, soon()));
+    HVD_TRY_ASSIGN(const auto client, RendezvousClient::connect(rendezvous_->endpoint().to_string(),
+                                                                secret_, tls_, soon()));
     FabricOptions options;
     options.rank = rank;
     options.size = size_;
@@ -80,7 +80,7 @@ class Job {
   const Secret secret_ = Secret::generate();
   const int size_;
   const bool tls_;
-  std::unique_ptr<StoreServer> store_;
+  std::unique_ptr<RendezvousServer> rendezvous_;
 };
 
 void own_host(FabricOptions& options) { options.host_name = "host" + std::to_string(options.rank); }
@@ -261,14 +261,14 @@ TEST(Fabric, AMeshWithARankThatHasLeftFailsAtOnceAndNamesIt) {
 }
 
 // Waits as an engine does until `wanted` messages have come or the port fails.
-Status receive_some(ControlPort& port, int wanted) {
+Status receive_some(ControlPlane& control, int wanted) {
   while (wanted > 0) {
-    port.bell().listen(Bell::Listener::kKeeper);
-    port.arm();
-    HVD_TRY_ASSIGN(const int count, port.receive([](int, ConstBytes) { return Status::ok(); }));
+    control.doorbell().listen(Doorbell::Listener::kEngineThread);
+    control.arm();
+    HVD_TRY_ASSIGN(const int count, control.receive([](int, ConstBytes) { return Status::ok(); }));
     wanted -= count;
-    if (count == 0) port.bell().sleep(Bell::Listener::kKeeper, 5ms);
-    HVD_TRY(port.check());
+    if (count == 0) control.doorbell().sleep(Doorbell::Listener::kEngineThread, 5ms);
+    HVD_TRY(control.check());
   }
   return Status::ok();
 }
@@ -280,15 +280,15 @@ TEST(Fabric, ControlMessagesArriveWhereverRanksAreAndWhoeverLeavesIsMissedAfterI
     for (const auto& placement : placements) {
       const auto outcomes = Job(2, tls).run(placement, [](Fabric& fabric) -> Status {
         HVD_TRY_ASSIGN(auto net, fabric.make_mesh(7, everyone(2), soon()));
-        HVD_TRY_ASSIGN(auto port, fabric.make_control(7, *net, soon()));
+        HVD_TRY_ASSIGN(auto control, fabric.make_control(7, *net, soon()));
         HVD_TRY(round_trip(*net, 1000));
         const ByteBuffer long_one(100'000);
-        HVD_TRY(port->send(1 - fabric.rank(), long_one, Urgency::kUsual));
-        HVD_TRY(port->send(1 - fabric.rank(), {}, Urgency::kUsual));
-        HVD_TRY(receive_some(*port, 2));
-        if (fabric.rank() == 0) return receive_some(*port, 2);
-        HVD_TRY(port->send(0, {}, Urgency::kUsual));  // its last one
-        port.reset();
+        HVD_TRY(control->send(1 - fabric.rank(), long_one, Urgency::kUsual));
+        HVD_TRY(control->send(1 - fabric.rank(), {}, Urgency::kUsual));
+        HVD_TRY(receive_some(*control, 2));
+        if (fabric.rank() == 0) return receive_some(*control, 2);
+        HVD_TRY(control->send(0, {}, Urgency::kUsual));  // its last one
+        control.reset();
         std::byte byte{};
         (void)net->recv(0, {&byte, 1}, soon());  // until rank 0 is done too
         return Status::ok();
@@ -378,7 +378,8 @@ TEST(Fabric, BadPeersAreTurnedAwayAndTheJobGoesOn) {
 TEST(Fabric, AHangUpBeforeAuthenticationIsTriedAgainUntilThePeerRefuses) {
   Job job(1);
   const auto connect_to_store = [&] {
-    return StoreClient::connect(job.store().endpoint().to_string(), job.secret(), false, soon());
+    return RendezvousClient::connect(job.rendezvous().endpoint().to_string(), job.secret(), false,
+                                     soon());
   };
   // Rank 1 is a listener alone, which closes three connections and then itself.
   auto listener = listen_local();
@@ -411,8 +412,8 @@ TEST(Fabric, AHangUpBeforeAuthenticationIsTriedAgainUntilThePeerRefuses) {
 
 TEST(Fabric, ARankThatNeverComesIsNamed) {
   Job job(1);
-  auto client =
-      StoreClient::connect(job.store().endpoint().to_string(), job.secret(), false, soon());
+  auto client = RendezvousClient::connect(job.rendezvous().endpoint().to_string(), job.secret(),
+                                          false, soon());
   ASSERT_OK(client);
   const auto joined = Fabric::join({.rank = 0, .size = 2, .interfaces = {"lo"}}, job.secret(),
                                    client->get(), Deadline::after(50ms));
@@ -423,8 +424,8 @@ TEST(Fabric, ARankThatNeverComesIsNamed) {
 TEST(Fabric, ARankThatNeverComesIsNamedToTheOthersByTheFirstThatGivesUp) {
   Job job(1);
   const auto join = [&](int rank, Deadline deadline) {
-    const auto client =
-        StoreClient::connect(job.store().endpoint().to_string(), job.secret(), false, soon());
+    const auto client = RendezvousClient::connect(job.rendezvous().endpoint().to_string(),
+                                                  job.secret(), false, soon());
     HVD_CHECK(client.is_ok());
     return Fabric::join({.rank = rank, .size = 3, .interfaces = {"lo"}}, job.secret(),
                         client->get(), deadline)
@@ -442,7 +443,8 @@ TEST(Fabric, ARankThatNeverComesIsNamedToTheOthersByTheFirstThatGivesUp) {
 TEST(Fabric, TheServerOfTheStoreStaysUntilALateRankHasHeardOfALoss) {
   Job job(1);
   const auto connect_to_store = [&] {
-    return StoreClient::connect(job.store().endpoint().to_string(), job.secret(), false, soon())
+    return RendezvousClient::connect(job.rendezvous().endpoint().to_string(), job.secret(), false,
+                                     soon())
         .value();
   };
   const auto join = [&](int rank) {
@@ -491,11 +493,11 @@ class Processes {
     std::string host;
   };
 
-  explicit Processes(const std::vector<Rank>& ranks) : store_(start_store(secret_)) {
+  explicit Processes(const std::vector<Rank>& ranks) : rendezvous_(start_rendezvous(secret_)) {
     const auto size = static_cast<int>(ranks.size());
     for (int rank = 0; rank < size; ++rank) {
       auto started =
-          RankProcess::start(ranks[rank].task, rank, size, ranks[rank].host, secret_, *store_);
+          RankProcess::start(ranks[rank].task, rank, size, ranks[rank].host, secret_, *rendezvous_);
       HVD_CHECK(started.is_ok());
       ranks_.push_back(std::move(*started));
     }
@@ -544,7 +546,7 @@ class Processes {
 
  private:
   const Secret secret_ = Secret::generate();
-  const std::unique_ptr<StoreServer> store_;
+  const std::unique_ptr<RendezvousServer> rendezvous_;
   std::vector<RankProcess> ranks_;
 };
 
@@ -694,7 +696,7 @@ TEST(Fabric, SixtyFourProcessesComeTogether) {
 
 // ---- Plain arithmetic.
 
-TEST(Roster, AddressesThatLeadBackToThisMachineAreNotTried) {
+TEST(PeerDirectory, AddressesThatLeadBackToThisMachineAreNotTried) {
   const auto address = [](const char* text, int prefix, bool loopback = false) {
     return PeerRecord::Address{*Endpoint::parse(text), static_cast<uint8_t>(prefix), loopback};
   };
@@ -705,9 +707,9 @@ TEST(Roster, AddressesThatLeadBackToThisMachineAreNotTried) {
   b.boot_id = "boot of b";
   b.addresses = {address("127.0.0.1:3", 8, true), address("172.17.0.1:4", 16),
                  address("192.168.0.2:5", 24), address("10.1.0.2:6", 24)};
-  const Roster roster(0, {a, b});
-  EXPECT_FALSE(roster.is_local(1));
-  const auto found = roster.reachable(1);
+  const PeerDirectory directory(0, {a, b});
+  EXPECT_FALSE(directory.is_local(1));
+  const auto found = directory.reachable(1);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].to_string(), "10.1.0.2:6");  // in our own subnet
   EXPECT_EQ(found[1].to_string(), "192.168.0.2:5");

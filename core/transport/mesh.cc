@@ -70,19 +70,19 @@ struct Mesh::Wait {
 Mesh::~Mesh() = default;
 
 Mesh::Mesh(int rank, Topology topology, MeshOptions options, Health& health,
-           std::unique_ptr<LinkSource> links, std::unique_ptr<HostLinks> host_links)
+           std::unique_ptr<LinkSource> links, std::unique_ptr<ShmGroup> shm_group)
     : Transport(rank, std::move(topology)),
       options_(std::move(options)),
       health_(health),
       links_(std::move(links)),
-      host_links_(std::move(host_links)),
+      shm_group_(std::move(shm_group)),
       peers_(size()) {
   HVD_CHECK(static_cast<int>(options_.job_ranks.size()) == size());
-  if (host_links_ == nullptr) return;
+  if (shm_group_ == nullptr) return;
   for (const int peer : this->topology().ranks_on(this->topology().host_of(rank))) {
     if (peer == rank) continue;
-    peers_[peer].in = &host_links_->in(this->topology().local_rank(peer));
-    peers_[peer].out = &host_links_->out(this->topology().local_rank(peer));
+    peers_[peer].in = &shm_group_->in(this->topology().local_rank(peer));
+    peers_[peer].out = &shm_group_->out(this->topology().local_rank(peer));
   }
 }
 
@@ -305,7 +305,7 @@ Status Mesh::pause(Wait& wait) {
 
 Status Mesh::look(Wait& wait) {
   if (health_.failed()) return failure();
-  if (host_links_ != nullptr) HVD_TRY(look_at_host(wait));
+  if (shm_group_ != nullptr) HVD_TRY(look_at_host(wait));
   if (std::exchange(moved_, false)) wait.limit.restart();
   if (!wait.limit.expired()) return Status::ok();
   if (wait.from >= 0) {
@@ -322,7 +322,7 @@ Status Mesh::look(Wait& wait) {
 }
 
 Status Mesh::look_at_host(Wait& wait) {
-  Arena& arena = host_links_->arena();
+  Arena& arena = shm_group_->arena();
   if (!arena.check().is_ok()) return failure();
   if (wait.from < 0 || topology().host_of(wait.from) != topology().host_of(rank())) {
     return Status::ok();

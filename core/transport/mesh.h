@@ -16,7 +16,7 @@
 
 #include "transport/health.h"
 #include "transport/link.h"
-#include "transport/shm/host_links.h"
+#include "transport/shm/shm_group.h"
 #include "transport/transport.h"
 #include "transport/waiting.h"
 
@@ -53,9 +53,9 @@ struct MeshOptions {
 
 class Mesh final : public Transport {
  public:
-  // `host_links` may be null. `health` outlives the mesh.
+  // `shm_group` may be null. `health` outlives the mesh.
   Mesh(int rank, Topology topology, MeshOptions options, Health& health,
-       std::unique_ptr<LinkSource> links, std::unique_ptr<HostLinks> host_links);
+       std::unique_ptr<LinkSource> links, std::unique_ptr<ShmGroup> shm_group);
   ~Mesh() override;
 
   Status send(int to, ConstBytes out, Deadline deadline) override;
@@ -63,7 +63,7 @@ class Mesh final : public Transport {
   Status recv_pieces(int from, size_t size, size_t unit, Consume consume,
                      Deadline deadline) override;
   Status flush(Deadline deadline) override;
-  Arena* arena() override { return host_links_ == nullptr ? nullptr : &host_links_->arena(); }
+  Arena* arena() override { return shm_group_ == nullptr ? nullptr : &shm_group_->arena(); }
   bool hosts_share_memory() const override { return options_.hosts_share_memory; }
   void abort(const Status& reason) override;
 
@@ -72,7 +72,7 @@ class Mesh final : public Transport {
     OutLink* out = nullptr;  // null until the first send
     InLink* in = nullptr;    // null until the peer has opened it
     std::deque<ConstBytes> pending;
-    std::unique_ptr<OutLink> own_out;  // of links that do not belong to host_links_
+    std::unique_ptr<OutLink> own_out;  // of links that do not belong to shm_group_
     std::unique_ptr<InLink> own_in;
   };
   struct Wait;
@@ -113,7 +113,7 @@ class Mesh final : public Transport {
   const MeshOptions options_;
   Health& health_;
   const std::unique_ptr<LinkSource> links_;
-  const std::unique_ptr<HostLinks> host_links_;
+  const std::unique_ptr<ShmGroup> shm_group_;
   std::atomic<bool> aborted_{false};  // by abort() on this rank
 
   // The caller's thread only.

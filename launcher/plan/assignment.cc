@@ -7,14 +7,14 @@
 
 namespace hvd::launcher {
 
-Result<std::vector<Slot>> assign_slots(const std::vector<Host>& hosts, int num_proc) {
+Result<std::vector<Slot>> assign_slots(const std::vector<HostSlots>& hosts, int num_proc) {
   if (slots_of(hosts) < num_proc) {
     return invalid_argument(fmt::format(
         "Requested more processes ({}) than there are slots ({} in {}): lower -np or add slots",
         num_proc, slots_of(hosts), to_string(hosts)));
   }
   std::vector<Slot> slots;
-  for (const Host& host : hosts) {
+  for (const HostSlots& host : hosts) {
     const int left = num_proc - static_cast<int>(slots.size());
     const int local_size = std::min(host.slots, left);
     for (int i = 0; i < local_size; ++i) {

@@ -62,7 +62,7 @@ std::string remedy(std::string_view text) {
 }
 
 // One line of a host file without its comment; slots stand behind a colon or as slots=N.
-std::optional<Host> parse_line(std::string_view line) {
+std::optional<HostSlots> parse_line(std::string_view line) {
   const auto tokens = words(line);
   const auto parts = take_apart(tokens.front());
   if (!parts) return std::nullopt;
@@ -74,7 +74,7 @@ std::optional<Host> parse_line(std::string_view line) {
     if (tokens[i].substr(0, equals) == "slots") slots = parse_slots(tokens[i].substr(equals + 1));
   }
   if (!slots) return std::nullopt;
-  return Host{std::string(parts->name), *slots};
+  return HostSlots{std::string(parts->name), *slots};
 }
 
 // "slots = 4" is "slots=4".
@@ -97,9 +97,9 @@ bool is_host_name(std::string_view name) {
   });
 }
 
-void add_host(std::vector<Host>& hosts, std::string_view name, int slots) {
+void add_host(std::vector<HostSlots>& hosts, std::string_view name, int slots) {
   if (slots == 0) return;
-  for (Host& host : hosts) {
+  for (HostSlots& host : hosts) {
     if (host.name == name) {
       host.slots = std::min(host.slots + slots, kMaxSlots);
       return;
@@ -108,8 +108,8 @@ void add_host(std::vector<Host>& hosts, std::string_view name, int slots) {
   hosts.push_back({std::string(name), slots});
 }
 
-Result<std::vector<Host>> parse_host_list(std::string_view text) {
-  std::vector<Host> hosts;
+Result<std::vector<HostSlots>> parse_host_list(std::string_view text) {
+  std::vector<HostSlots> hosts;
   for (const std::string_view part : split(text, ',')) {
     const std::string_view item = trimmed(part);
     const auto parts = take_apart(item);
@@ -123,8 +123,8 @@ Result<std::vector<Host>> parse_host_list(std::string_view text) {
   return hosts;
 }
 
-Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file) {
-  std::vector<Host> hosts;
+Result<std::vector<HostSlots>> parse_host_file(std::string_view text, const std::string& file) {
+  std::vector<HostSlots> hosts;
   int number = 0;
   for (const std::string_view whole : split(text, '\n')) {
     ++number;
@@ -142,9 +142,9 @@ Result<std::vector<Host>> parse_host_file(std::string_view text, const std::stri
   return hosts;
 }
 
-std::string to_string(const std::vector<Host>& hosts) {
+std::string to_string(const std::vector<HostSlots>& hosts) {
   std::string text;
-  for (const Host& host : hosts) {
+  for (const HostSlots& host : hosts) {
     const bool v6 = host.name.find(':') != std::string::npos;
     text += fmt::format("{}{}{}{}:{}", text.empty() ? "" : ",", v6 ? "[" : "", host.name,
                         v6 ? "]" : "", host.slots);
@@ -152,9 +152,9 @@ std::string to_string(const std::vector<Host>& hosts) {
   return text;
 }
 
-int slots_of(const std::vector<Host>& hosts) {
+int slots_of(const std::vector<HostSlots>& hosts) {
   int64_t slots = 0;
-  for (const Host& host : hosts) slots += host.slots;
+  for (const HostSlots& host : hosts) slots += host.slots;
   return static_cast<int>(std::min<int64_t>(slots, std::numeric_limits<int>::max()));
 }
 

@@ -13,25 +13,25 @@
 
 namespace hvd::launcher {
 
-struct Host {
+struct HostSlots {
   std::string name;
   int slots = 1;
-  bool operator==(const Host&) const = default;
+  bool operator==(const HostSlots&) const = default;
 };
 
 // "h1:2,h2:4,[::1]:1".
-Result<std::vector<Host>> parse_host_list(std::string_view text);
+Result<std::vector<HostSlots>> parse_host_list(std::string_view text);
 
 // One host a line, `name slots=N`, `name:N` or `name` alone for one slot. Blank lines and what
 // follows a # are skipped, further `key=value` words are let pass. `file` is for messages.
-Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file);
+Result<std::vector<HostSlots>> parse_host_file(std::string_view text, const std::string& file);
 
 // "h1:2,[::1]:1".
-std::string to_string(const std::vector<Host>& hosts);
-int slots_of(const std::vector<Host>& hosts);
+std::string to_string(const std::vector<HostSlots>& hosts);
+int slots_of(const std::vector<HostSlots>& hosts);
 
 // Adds to the host of that name, if it is there already.
-void add_host(std::vector<Host>& hosts, std::string_view name, int slots);
+void add_host(std::vector<HostSlots>& hosts, std::string_view name, int slots);
 // Not something that a remote shell would take for an option.
 bool is_host_name(std::string_view name);
 

@@ -11,15 +11,16 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Hosts, AListNamesHostsAndSlots) {
-  EXPECT_THAT(
-      *parse_host_list("h1:2, n-1.example_x:14,[::1]:3,10.0.0.1:1"),
-      ElementsAre(Host{"h1", 2}, Host{"n-1.example_x", 14}, Host{"::1", 3}, Host{"10.0.0.1", 1}));
+  EXPECT_THAT(*parse_host_list("h1:2, n-1.example_x:14,[::1]:3,10.0.0.1:1"),
+              ElementsAre(HostSlots{"h1", 2}, HostSlots{"n-1.example_x", 14}, HostSlots{"::1", 3},
+                          HostSlots{"10.0.0.1", 1}));
 }
 
 TEST(Hosts, SlotsOfTheSameHostAddUpWhereItFirstStood) {
-  EXPECT_THAT(*parse_host_list("a:1,b:2,a:3,c:0"), ElementsAre(Host{"a", 4}, Host{"b", 2}));
+  EXPECT_THAT(*parse_host_list("a:1,b:2,a:3,c:0"),
+              ElementsAre(HostSlots{"a", 4}, HostSlots{"b", 2}));
   EXPECT_THAT(*parse_host_file("a\na\nb slots=2\na\n", "f"),
-              ElementsAre(Host{"a", 3}, Host{"b", 2}));
+              ElementsAre(HostSlots{"a", 3}, HostSlots{"b", 2}));
 }
 
 TEST(Hosts, WhatIsNoListIsRefused) {
@@ -45,9 +46,10 @@ TEST(Hosts, AFileMayHoldBlankLinesCommentsAndEveryWayToSayHowMany) {
       "[::1] slots=6\n"
       "[::2]:7\n"
       "launcher slots=0";
-  EXPECT_THAT(*parse_host_file(text, "f"),
-              ElementsAre(Host{"h1", 4}, Host{"h2", 2}, Host{"h3", 5}, Host{"h4", 1}, Host{"h5", 1},
-                          Host{"::1", 6}, Host{"::2", 7}));
+  EXPECT_THAT(
+      *parse_host_file(text, "f"),
+      ElementsAre(HostSlots{"h1", 4}, HostSlots{"h2", 2}, HostSlots{"h3", 5}, HostSlots{"h4", 1},
+                  HostSlots{"h5", 1}, HostSlots{"::1", 6}, HostSlots{"::2", 7}));
 }
 
 TEST(Hosts, AMistakeInAFileIsNamedWithItsLine) {
@@ -71,7 +73,7 @@ std::string place(const Slot& slot) {
          std::to_string(slot.cross_rank) + "/" + std::to_string(slot.cross_size);
 }
 
-std::vector<std::string> places(const std::vector<Host>& hosts, int num_proc) {
+std::vector<std::string> places(const std::vector<HostSlots>& hosts, int num_proc) {
   std::vector<std::string> result;
   const auto slots = assign_slots(hosts, num_proc);
   EXPECT_OK(slots);

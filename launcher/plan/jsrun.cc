@@ -8,9 +8,9 @@
 
 namespace hvd::launcher {
 
-Result<std::string> jsrun_rank_file(const std::vector<Host>& hosts, int num_proc,
+Result<std::string> jsrun_rank_file(const std::vector<HostSlots>& hosts, int num_proc,
                                     const NodeResources& node) {
-  for (const Host& host : hosts) {
+  for (const HostSlots& host : hosts) {
     if (host.slots > node.gpus) {
       return invalid_argument(
           fmt::format("{} has {} slots, but {} GPUs: jsrun starts a rank per GPU", host.name,

@@ -15,7 +15,7 @@ namespace hvd::launcher {
 
 // One rank per GPU, the cores of a host in equal shares. Fails when a host has more slots than
 // GPUs, or all together fewer than `num_proc`.
-Result<std::string> jsrun_rank_file(const std::vector<Host>& hosts, int num_proc,
+Result<std::string> jsrun_rank_file(const std::vector<HostSlots>& hosts, int num_proc,
                                     const NodeResources& node);
 
 struct JsrunJob {

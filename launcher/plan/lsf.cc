@@ -82,9 +82,9 @@ Result<Allocation> ask_csm(const Surroundings& surroundings, const std::string& 
 }
 
 // A file that names a host once for each of its slots.
-Result<std::vector<Host>> hosts_in_file(const std::string& path) {
+Result<std::vector<HostSlots>> hosts_in_file(const std::string& path) {
   HVD_TRY_ASSIGN(const std::string text, read_file(path));
-  std::vector<Host> hosts;
+  std::vector<HostSlots> hosts;
   for (const std::string_view name : words(text)) {
     if (!is_host_name(name)) {
       return invalid_argument(fmt::format("{}: \"{}\" is no host", path, name));
@@ -95,8 +95,8 @@ Result<std::vector<Host>> hosts_in_file(const std::string& path) {
 }
 
 // "h1 4 h2 4".
-Result<std::vector<Host>> hosts_in_pairs(const std::string& text) {
-  std::vector<Host> hosts;
+Result<std::vector<HostSlots>> hosts_in_pairs(const std::string& text) {
+  std::vector<HostSlots> hosts;
   const auto parts = words(text);
   for (size_t i = 0; i < parts.size(); i += 2) {
     const int64_t slots = i + 1 < parts.size() ? parse_integer(parts[i + 1]).value_or(-1) : -1;

@@ -82,7 +82,7 @@ Result<MpirunCommand> hydra_command(const MpirunJob& job) {
   const bool intel = job.implementation == MpiImplementation::kIntel;
   const std::string name = intel ? "Intel MPI" : "MPICH";
   std::vector<std::string> hosts;
-  for (const Host& host : job.hosts) {
+  for (const HostSlots& host : job.hosts) {
     hosts.push_back(host.name);
     if (host.slots != job.hosts.front().slots) {
       return invalid_argument(

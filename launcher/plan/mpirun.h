@@ -24,7 +24,7 @@ bool is_hydra(MpiImplementation implementation);
 struct MpirunJob {
   MpiImplementation implementation = MpiImplementation::kOpenMpi;
   int num_proc = 1;
-  std::vector<Host> hosts;
+  std::vector<HostSlots> hosts;
   std::vector<std::string> command;
   // Passed on to the ranks by name, so that no value is seen in the list of processes.
   std::vector<std::string> variables;

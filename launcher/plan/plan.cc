@@ -30,8 +30,8 @@ constexpr char kExample[] = "as in horovodrun -np 4 python train.py";
 enum class Starter { kNative, kMpirun, kJsrun };
 
 // Where the job is to run. `allocation` is there when a scheduler has said so and not the user.
-struct Place {
-  std::vector<Host> hosts;
+struct Resources {
+  std::vector<HostSlots> hosts;
   int num_proc = 1;
   std::optional<Allocation> allocation;
 };
@@ -125,13 +125,13 @@ class Planner {
   // Hosts and processes --------------------------------------------------------------------------
 
   // From flags; empty when they name none.
-  Result<std::vector<Host>> given_hosts() const {
+  Result<std::vector<HostSlots>> given_hosts() const {
     if (options_.hosts) {
       auto hosts = parse_host_list(*options_.hosts);
       if (!hosts.is_ok()) return hosts.status().with_context("-H");
       return hosts;
     }
-    if (!options_.hostfile) return std::vector<Host>();
+    if (!options_.hostfile) return std::vector<HostSlots>();
     const auto text = read_file(*options_.hostfile);
     if (!text.is_ok()) return text.status().with_context("--hostfile");
     return parse_host_file(*text, *options_.hostfile);
@@ -141,57 +141,58 @@ class Planner {
     return invalid_argument(fmt::format("-np is missing: how many processes? {}", kExample));
   }
 
-  Result<Place> find_place() const {
-    Place place;
+  Result<Resources> find_resources() const {
+    Resources resources;
     if (options_.hosts || options_.hostfile) {
-      HVD_TRY_ASSIGN(place.hosts, given_hosts());
+      HVD_TRY_ASSIGN(resources.hosts, given_hosts());
       if (!options_.num_proc) return missing_num_proc();
-      place.num_proc = *options_.num_proc;
-      return place;
+      resources.num_proc = *options_.num_proc;
+      return resources;
     }
-    HVD_TRY_ASSIGN(place.allocation, find_allocation(surroundings_));
-    if (place.allocation) {
-      place.hosts = place.allocation->hosts;
-      place.num_proc = options_.num_proc.value_or(place.allocation->num_proc);
+    HVD_TRY_ASSIGN(resources.allocation, find_allocation(surroundings_));
+    if (resources.allocation) {
+      resources.hosts = resources.allocation->hosts;
+      resources.num_proc = options_.num_proc.value_or(resources.allocation->num_proc);
       // On a host alone there is nothing to divide: it takes what it is told to, as this one does.
-      if (place.hosts.size() == 1) {
-        place.hosts[0].slots = std::max(place.hosts[0].slots, place.num_proc);
+      if (resources.hosts.size() == 1) {
+        resources.hosts[0].slots = std::max(resources.hosts[0].slots, resources.num_proc);
       }
-      return place;
+      return resources;
     }
     if (!options_.num_proc) return missing_num_proc();
-    place.num_proc = *options_.num_proc;
-    place.hosts = {{"localhost", place.num_proc}};
-    return place;
+    resources.num_proc = *options_.num_proc;
+    resources.hosts = {{"localhost", resources.num_proc}};
+    return resources;
   }
 
-  Result<std::vector<Slot>> assigned(const Place& place) const {
-    auto slots = assign_slots(place.hosts, place.num_proc);
-    if (slots.is_ok() || !place.allocation) return slots;
+  Result<std::vector<Slot>> assigned(const Resources& resources) const {
+    auto slots = assign_slots(resources.hosts, resources.num_proc);
+    if (slots.is_ok() || !resources.allocation) return slots;
     return slots.status().with_context(
-        fmt::format("{} has allocated fewer slots", place.allocation->scheduler));
+        fmt::format("{} has allocated fewer slots", resources.allocation->scheduler));
   }
 
   // A job that keeps its size --------------------------------------------------------------------
 
   Result<Action> job() {
-    HVD_TRY_ASSIGN(const Place place, find_place());
-    HVD_TRY_ASSIGN(const Starter starter, choose_starter(place));
-    if (starter == Starter::kMpirun) return mpirun(place);
-    if (starter == Starter::kJsrun) return jsrun(place);
+    HVD_TRY_ASSIGN(const Resources resources, find_resources());
+    HVD_TRY_ASSIGN(const Starter starter, choose_starter(resources));
+    if (starter == Starter::kMpirun) return mpirun(resources);
+    if (starter == Starter::kJsrun) return jsrun(resources);
     warn_of_starter_flags();
     Launch launch = native_launch();
-    HVD_TRY_ASSIGN(launch.slots, assigned(place));
+    HVD_TRY_ASSIGN(launch.slots, assigned(resources));
     return Action(std::move(launch));
   }
 
-  Result<Starter> choose_starter(const Place& place) const {
+  Result<Starter> choose_starter(const Resources& resources) const {
     if (options_.use_jsrun && !is_under_lsf(surroundings_)) {
       return invalid_argument("--jsrun works on LSF clusters only, and LSB_JOBID is not set");
     }
     if (options_.use_jsrun) return Starter::kJsrun;
     if (options_.use_mpi) return Starter::kMpirun;
-    if (options_.use_gloo || !place.allocation || !place.allocation->node) return Starter::kNative;
+    if (options_.use_gloo || !resources.allocation || !resources.allocation->node)
+      return Starter::kNative;
     const auto jsrun = surroundings_.output_of({"jsrun", "--version"});
     return jsrun.status().code() == StatusCode::kNotFound ? Starter::kNative : Starter::kJsrun;
   }
@@ -216,20 +217,20 @@ class Planner {
     return {options_.output_filename.value_or(""), options_.prefix_timestamp.value_or(false)};
   }
 
-  ProgramLaunch program_launch(const Place& place) const {
+  ProgramLaunch program_launch(const Resources& resources) const {
     ProgramLaunch launch;
     launch.environment = without_place(surroundings_.environment);
     add_flag_variables(options_, launch.environment);
     launch.directory = surroundings_.directory;
     launch.interfaces = options_.interfaces;
-    launch.hosts = place.hosts;
+    launch.hosts = resources.hosts;
     launch.tls = config_.tls;
     launch.verbose = verbose();
     return launch;
   }
 
-  Result<Action> mpirun(const Place& place) {
-    HVD_TRY(assigned(place).status());
+  Result<Action> mpirun(const Resources& resources) {
+    HVD_TRY(assigned(resources).status());
     const auto version = surroundings_.output_of({"mpirun", "--version"});
     if (!version.is_ok()) {
       return version.status().with_context(
@@ -237,8 +238,8 @@ class Planner {
           "the "
           "ranks itself");
     }
-    MpirunJob job{.num_proc = place.num_proc,
-                  .hosts = place.hosts,
+    MpirunJob job{.num_proc = resources.num_proc,
+                  .hosts = resources.hosts,
                   .command = command_,
                   .shell = shell_,
                   .output = output(),
@@ -257,32 +258,32 @@ class Planner {
     }
     job.variables.insert(job.variables.end(), {"HOROVOD_RENDEZVOUS", "_HOROVOD_SECRET_KEY"});
     HVD_TRY_ASSIGN(MpirunCommand command, mpirun_command(job));
-    ProgramLaunch launch = program_launch(place);
+    ProgramLaunch launch = program_launch(resources);
     launch.arguments = std::move(command.arguments);
     launch.environment.merge(command.environment);
     return Action(std::move(launch));
   }
 
-  Result<Action> jsrun(const Place& place) const {
+  Result<Action> jsrun(const Resources& resources) const {
     JsrunJob job{.command = command_, .output = options_.output_filename.value_or("")};
     HVD_TRY_ASSIGN(job.mpi, shell_words("--mpi-args", options_.mpi_args));
     if (options_.tcp.value_or(false)) job.mpi.insert(job.mpi.begin(), "-tcp");
-    ProgramLaunch launch = program_launch(place);
+    ProgramLaunch launch = program_launch(resources);
     if (options_.binding_args) {
       HVD_TRY_ASSIGN(job.binding, shell_words("--binding-args", options_.binding_args));
     } else {
-      HVD_TRY_ASSIGN(const NodeResources node, node_resources(place));
-      HVD_TRY_ASSIGN(std::string text, jsrun_rank_file(place.hosts, place.num_proc, node));
+      HVD_TRY_ASSIGN(const NodeResources node, node_resources(resources));
+      HVD_TRY_ASSIGN(std::string text, jsrun_rank_file(resources.hosts, resources.num_proc, node));
       launch.file = ArgumentFile{std::move(text), kRankFileArgument};
     }
     launch.arguments = jsrun_command(job);
     return Action(std::move(launch));
   }
 
-  Result<NodeResources> node_resources(const Place& place) const {
+  Result<NodeResources> node_resources(const Resources& resources) const {
     Allocation allocation;
-    if (place.allocation) {
-      allocation = *place.allocation;
+    if (resources.allocation) {
+      allocation = *resources.allocation;
     } else {
       HVD_TRY_ASSIGN(allocation, lsf_allocation(surroundings_));
     }

@@ -27,7 +27,7 @@ struct PrintText {
 
 // Looks at the machine and the hosts, starts no job.
 struct Doctor {
-  std::vector<Host> hosts;
+  std::vector<HostSlots> hosts;
   RemoteShell shell;
   std::vector<std::string> interfaces;  // empty: all
   std::chrono::seconds start_timeout{30};
@@ -51,7 +51,7 @@ struct ProgramLaunch {
   Environment environment;  // the program's, all of it
   std::string directory;
   std::vector<std::string> interfaces;  // empty: all
-  std::vector<Host> hosts;              // that the program will start ranks on
+  std::vector<HostSlots> hosts;         // that the program will start ranks on
   bool tls = false;
   bool verbose = false;
 };
@@ -63,7 +63,7 @@ struct ElasticLaunch {
   int min_num_proc = 1;
   std::optional<int> max_num_proc;  // none: as many as there are slots
   std::string discovery_script;     // empty: `hosts` are all there will ever be
-  std::vector<Host> hosts;
+  std::vector<HostSlots> hosts;
   std::optional<int> slots_per_host;  // of hosts that the script lists without
   std::chrono::seconds timeout{600};  // for enough slots
   std::optional<int> reset_limit;

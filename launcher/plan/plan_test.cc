@@ -69,7 +69,7 @@ class PlanTest : public ::testing::Test {
   }
 
   static std::string hosts_of(const Launch& launch) {
-    std::vector<Host> hosts;
+    std::vector<HostSlots> hosts;
     for (const Slot& slot : launch.slots) add_host(hosts, slot.host, 1);
     return to_string(hosts);
   }

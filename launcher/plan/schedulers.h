@@ -21,7 +21,7 @@ struct NodeResources {
 
 struct Allocation {
   std::string scheduler;  // for messages
-  std::vector<Host> hosts;
+  std::vector<HostSlots> hosts;
   int num_proc = 0;  // when the user names none
   // Known under LSF where Cluster System Management can be asked.
   std::optional<NodeResources> node;

@@ -93,12 +93,12 @@ def processes():
 def store():
     """The settings of ranks that meet at a store, but for the rank."""
     secret = _core.make_secret()
-    server = _core.store_start(secret, "127.0.0.1", False)
+    server = _core.rendezvous_start(secret, "127.0.0.1", False)
     yield {
-        "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.store_port(server)}",
+        "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.rendezvous_port(server)}",
         "_HOROVOD_SECRET_KEY": secret,
         "HOROVOD_SIZE": "2",
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(WAIT),
         "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS": str(WAIT),
     }
-    _core.store_stop(server)
+    _core.rendezvous_stop(server)

@@ -10,7 +10,7 @@ import pytest
 from horovod import _core
 from horovod.common import basics, process_sets, settings
 from horovod.common.exceptions import ErrorCode, HorovodInternalError, NotInitializedError
-from horovod.runner import mailbox
+from horovod.runner import rendezvous
 
 
 @pytest.fixture
@@ -127,14 +127,14 @@ def test_switches_mean_the_same_to_python_and_to_the_library(monkeypatch, word, 
         assert settings.flag(variable) is on
         assert settings.flag(variable, {variable: word}) is on
         assert settings.flag(variable, {variable: None}) is False
-    assert mailbox.uses_tls() is on and mailbox.uses_tls({"HOROVOD_TLS": word}) is on
-    assert mailbox.uses_tls({}) is False
+    assert rendezvous.uses_tls() is on and rendezvous.uses_tls({"HOROVOD_TLS": word}) is on
+    assert rendezvous.uses_tls({}) is False
     assert process_sets.is_dynamic() is on
 
 
 def test_a_malformed_setting_is_an_error_that_names_it(monkeypatch):
     with pytest.raises(ValueError, match='HOROVOD_TLS="maybe": accepted is'):
-        mailbox.uses_tls({"HOROVOD_TLS": "maybe"})
+        rendezvous.uses_tls({"HOROVOD_TLS": "maybe"})
     monkeypatch.setenv("HOROVOD_SPARK_START_TIMEOUT", "soon")
     with pytest.raises(ValueError, match="HOROVOD_SPARK_START_TIMEOUT"):
         settings.number("HOROVOD_SPARK_START_TIMEOUT")
@@ -193,18 +193,18 @@ def test_other_threads_run_while_a_store_is_asked(processes):
     server = processes(
         """
         secret = _core.make_secret()
-        store = _core.store_start(secret, "127.0.0.1", False)
-        print(_core.store_port(store), secret, flush=True)
+        store = _core.rendezvous_start(secret, "127.0.0.1", False)
+        print(_core.rendezvous_port(store), secret, flush=True)
         hear("end")
         """
     )
     port, secret = server.line().split()
     calls = [
-        (_core.store_set, "key", b"value"),
-        (_core.store_add, "number", 1),
-        (_core.store_delete, "key"),
+        (_core.rendezvous_set, "key", b"value"),
+        (_core.rendezvous_add, "number", 1),
+        (_core.rendezvous_delete, "key"),
     ]
-    client = _core.store_connect(f"127.0.0.1:{port}", secret, False, 20.0)
+    client = _core.rendezvous_connect(f"127.0.0.1:{port}", secret, False, 20.0)
     for call, *args in calls:
         server.freeze()
         # Nobody else could let the store go on if this thread kept the lock: after its time limit

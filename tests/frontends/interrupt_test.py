@@ -158,12 +158,12 @@ def test_a_client_that_waits_for_a_store(processes, store):
     client = processes(
         f"""
         secret = os.environ["_HOROVOD_SECRET_KEY"]
-        wait_in(_core.store_connect, {nobody!r}, secret, False, WAIT)
-        wait_in(_core.store_connect, "127.0.0.1:{free_port()}", secret, False, WAIT)
-        client = _core.store_connect(os.environ["HOROVOD_RENDEZVOUS"], secret, False, WAIT)
-        wait_in(_core.store_get, client, "missing", WAIT)
-        _core.store_set(client, "key", b"value")
-        assert _core.store_get(client, "key", WAIT) == b"value"
+        wait_in(_core.rendezvous_connect, {nobody!r}, secret, False, WAIT)
+        wait_in(_core.rendezvous_connect, "127.0.0.1:{free_port()}", secret, False, WAIT)
+        client = _core.rendezvous_connect(os.environ["HOROVOD_RENDEZVOUS"], secret, False, WAIT)
+        wait_in(_core.rendezvous_get, client, "missing", WAIT)
+        _core.rendezvous_set(client, "key", b"value")
+        assert _core.rendezvous_get(client, "key", WAIT) == b"value"
         """,
         **store,
     )
@@ -176,29 +176,29 @@ def test_a_client_that_waits_for_a_store(processes, store):
 @pytest.mark.parametrize(
     "call",
     [
-        '_core.store_set, client, "key", b"value"',
-        '_core.store_add, client, "number", 1',
-        '_core.store_delete, client, "key"',
+        '_core.rendezvous_set, client, "key", b"value"',
+        '_core.rendezvous_add, client, "number", 1',
+        '_core.rendezvous_delete, client, "key"',
     ],
 )
 def test_a_client_whose_store_has_frozen(processes, call):
     server = processes(
         """
         secret = _core.make_secret()
-        store = _core.store_start(secret, "127.0.0.1", False)
-        print(_core.store_port(store), secret, flush=True)
+        store = _core.rendezvous_start(secret, "127.0.0.1", False)
+        print(_core.rendezvous_port(store), secret, flush=True)
         hear("end")
         """
     )
     port, secret = server.line().split()
     client = processes(
         f"""
-        client = _core.store_connect("127.0.0.1:{port}", {secret!r}, False, WAIT)
+        client = _core.rendezvous_connect("127.0.0.1:{port}", {secret!r}, False, WAIT)
         print("up", flush=True)
         hear("go")
         wait_in({call})
         hear("again")
-        assert _core.store_add(client, "other", 5) == 5
+        assert _core.rendezvous_add(client, "other", 5) == 5
         """
     )
     assert client.line() == "up"

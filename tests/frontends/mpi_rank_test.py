@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from horovod.runner import mailbox
+from horovod.runner import rendezvous
 from horovod.spark.task import mpi_rank
 
 
@@ -16,11 +16,11 @@ def test_a_rank_that_is_not_told_its_place_says_so(monkeypatch):
         def get(self, name):
             return False, None  # as after CONNECT_SECONDS
 
-    monkeypatch.setattr(mailbox, "Box", Silent)
+    monkeypatch.setattr(rendezvous, "RendezvousClient", Silent)
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1")
     monkeypatch.setenv("HOROVOD_RENDEZVOUS", "10.0.0.1:7000")
-    monkeypatch.setenv(mailbox.SECRET, "secret")
+    monkeypatch.setenv(rendezvous.SECRET, "secret")
     with pytest.raises(RuntimeError, match=r"rank 3 has waited for 60 seconds .* 10.0.0.1:7000"):
         mpi_rank.main()

@@ -14,7 +14,7 @@ from horovod import _core
 def outputs(tmp_path_factory):
     """What the two ranks of objects_rank.py print, on two hosts as far as they know."""
     secret = _core.make_secret()
-    store = _core.store_start(secret, "127.0.0.1", False)
+    store = _core.rendezvous_start(secret, "127.0.0.1", False)
     ranks = []
     for rank in range(2):
         settings = {
@@ -22,7 +22,7 @@ def outputs(tmp_path_factory):
             "HOROVOD_SIZE": "2",
             "HOROVOD_HOSTNAME": f"host-{rank}",
             "HOROVOD_NETWORK_INTERFACES": "lo",
-            "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.store_port(store)}",
+            "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.rendezvous_port(store)}",
             "_HOROVOD_SECRET_KEY": secret,
         }
         folder = tmp_path_factory.mktemp(f"rank-{rank}")
@@ -41,7 +41,7 @@ def outputs(tmp_path_factory):
         for rank in ranks:
             rank.kill()
             rank.wait()
-        _core.store_stop(store)
+        _core.rendezvous_stop(store)
 
 
 @pytest.mark.parametrize("check", suite.checks_of("objects_rank"))

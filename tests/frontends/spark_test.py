@@ -22,7 +22,7 @@ from horovod.runner import output
 from horovod.spark import cluster, runner
 from horovod.spark import output as spark_output
 from horovod.spark.common.backend import SparkBackend
-from horovod.spark.meeting import Arrival, places_of
+from horovod.spark.protocol import TaskLocation, assign_ranks
 from processes import is_alive, parent_of, wait_until
 from sparkdl import HorovodRunner
 
@@ -39,12 +39,12 @@ def spark():
 
 
 def test_ranks_go_host_by_host_and_that_of_task_0_comes_first():
-    arrivals = [Arrival(host, host, 0) for host in "bacab"]
-    places = places_of(arrivals)
-    assert [place.rank for place in places] == [0, 2, 4, 3, 1]
-    assert [place.local_rank for place in places] == [0, 0, 0, 1, 1]
-    assert [place.local_size for place in places] == [2, 2, 1, 2, 2]
-    assert [(place.cross_rank, place.cross_size) for place in places] == [
+    locations = [TaskLocation(host, host, 0) for host in "bacab"]
+    assignments = assign_ranks(locations)
+    assert [assignment.rank for assignment in assignments] == [0, 2, 4, 3, 1]
+    assert [assignment.local_rank for assignment in assignments] == [0, 0, 0, 1, 1]
+    assert [assignment.local_size for assignment in assignments] == [2, 2, 1, 2, 2]
+    assert [(assignment.cross_rank, assignment.cross_size) for assignment in assignments] == [
         (0, 3),
         (1, 3),
         (2, 3),
@@ -66,19 +66,19 @@ def test_every_rank_trains_and_returns_its_result(spark, monkeypatch):
 
         basics.init()
         total = arrays.allreduce(np.full(3, float(basics.rank() + 1)), op=basics.Sum)
-        place = basics.rank(), basics.size(), basics.local_rank(), basics.local_size()
+        assignment = basics.rank(), basics.size(), basics.local_rank(), basics.local_size()
         settings = [os.environ.get(name) for name in ("GIVEN", "HOME", "ONLY_OF_THE_DRIVER")]
         settings.append(os.environ["PYTHONPATH"].split(":")[0])
         left = subprocess.Popen(["setsid", "sleep", "300"])
         print(f"rank {basics.rank()} ä\r\n", end="")
-        return place, (factor * total + offset).tolist(), settings, left.pid
+        return assignment, (factor * total + offset).tolist(), settings, left.pid
 
     out, err = io.StringIO(), io.StringIO()
     env = {"GIVEN": "yes", "HOME": None, "PYTHONPATH": "/of/the/caller"}
     results = horovod.spark.run(
         train, args=(2,), kwargs={"offset": 1}, num_proc=2, env=env, stdout=out, stderr=err
     )
-    assert [place for place, _, _, _ in results] == [(0, 2, 0, 2), (1, 2, 1, 2)]
+    assert [assignment for assignment, _, _, _ in results] == [(0, 2, 0, 2), (1, 2, 1, 2)]
     assert [values for _, values, _, _ in results] == [[7.0] * 3] * 2
     assert not any(is_alive(pid) for _, _, _, pid in results)
     assert [settings for _, _, settings, _ in results] == [
@@ -516,8 +516,8 @@ def test_slots_that_settings_ask_for_are_waited_for():
 
 
 def test_devices_are_those_of_the_task(monkeypatch):
-    from horovod.spark import meeting, task
+    from horovod.spark import protocol, task
 
     assert task.get_available_devices() == []
-    monkeypatch.setenv(meeting.DEVICES, json.dumps(["3"]))
+    monkeypatch.setenv(protocol.DEVICES, json.dumps(["3"]))
     assert task.get_available_devices() == ["3"]

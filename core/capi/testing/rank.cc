@@ -115,7 +115,7 @@ Rank::End Rank::end() {
 
 Store::Store() {
   hvd_make_secret(secret_);
-  EXPECT_EQ(hvd_store_start(secret_, "127.0.0.1", 0, &store_), HVD_OK) << hvd_error();
+  EXPECT_EQ(hvd_store_start(secret_, "127.0.0.1", 0, &rendezvous_), HVD_OK) << hvd_error();
 }
 
 std::vector<Rank> Store::start(const std::vector<std::string>& arguments, int size,
@@ -129,7 +129,7 @@ std::vector<Rank> Store::start(const std::vector<std::string>& arguments, int si
         {"HOROVOD_RANK", std::to_string(rank)},
         {"HOROVOD_SIZE", std::to_string(size)},
         {"HOROVOD_HOSTNAME", host},
-        {"HOROVOD_RENDEZVOUS", "127.0.0.1:" + std::to_string(hvd_store_port(store_))},
+        {"HOROVOD_RENDEZVOUS", "127.0.0.1:" + std::to_string(hvd_store_port(rendezvous_))},
         {"HOROVOD_NETWORK_INTERFACES", "lo"},
         {"HOROVOD_DYNAMIC_PROCESS_SETS", "1"},
         {"_HOROVOD_SECRET_KEY", secret_},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as processes that run testing/scenario_main.cc, and the rendezvous store they meet at.
+// Ranks as processes that run testing/scenario_main.cc, and the rendezvous server they meet at.
 #pragma once
 
 #include <sys/types.h>
@@ -54,7 +54,7 @@ class Rank {
 class Store {
  public:
   Store();
-  ~Store() { hvd_store_stop(store_); }
+  ~Store() { hvd_store_stop(rendezvous_); }
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -64,7 +64,7 @@ class Store {
 
  private:
   char secret_[HVD_SECRET_TEXT];
-  hvd_store* store_ = nullptr;
+  hvd_store* rendezvous_ = nullptr;
 };
 
 }  // namespace scenario

@@ -25,7 +25,7 @@ Status shared_memory_allgather(Arena& arena, ConstBytes mine, Bytes out,
     if (const size_t bytes = piece_size(me, index); bytes > 0) {
       copy_bytes(arena.slot(me, first_turn + index), mine.data() + index * chunk_bytes, bytes);
     }
-    arena.raise(Mark::kFilled, first_turn + index);
+    arena.raise(ArenaStage::kFilled, first_turn + index);
     return Status::ok();
   };
 
@@ -40,7 +40,7 @@ Status shared_memory_allgather(Arena& arena, ConstBytes mine, Bytes out,
     for (int peer = 0; peer < arena.size(); part_begin += bytes_of[peer++]) {
       const size_t bytes = piece_size(peer, i);
       if (peer == me || bytes == 0) continue;
-      HVD_TRY(arena.wait(peer, Mark::kFilled, first_turn + i, deadline));
+      HVD_TRY(arena.wait(peer, ArenaStage::kFilled, first_turn + i, deadline));
       copy_bytes(out.data() + part_begin + i * chunk_bytes, arena.slot(peer, first_turn + i),
                  bytes);
     }

@@ -34,8 +34,8 @@ Status one_phase(Arena& arena, const Piece& whole, const Reduction& reduction, D
   const uint64_t turn = arena.begin_turns(1);
   HVD_TRY(arena.claim(turn, deadline));
   copy_bytes(arena.slot(me, turn), whole.in, whole.bytes);
-  arena.raise(Mark::kFilled, turn);
-  HVD_TRY(arena.wait_all(Mark::kFilled, turn, deadline));
+  arena.raise(ArenaStage::kFilled, turn);
+  HVD_TRY(arena.wait_all(ArenaStage::kFilled, turn, deadline));
   const std::byte* inputs[Arena::kMostRanks];
   for (int rank = 0; rank < arena.size(); ++rank) {
     inputs[rank] = rank == me ? whole.in : arena.slot(rank, turn);
@@ -114,7 +114,7 @@ class Pipeline {
     HVD_TRY(arena_.claim(turn, deadline_));
     offer(chunk, 0, slices.begin(arena_.rank()));
     offer(chunk, own_end, bytes(chunk) - own_end);
-    arena_.raise(Mark::kFilled, turn);
+    arena_.raise(ArenaStage::kFilled, turn);
     return Status::ok();
   }
   void offer(size_t chunk, size_t offset, size_t length) {
@@ -128,7 +128,7 @@ class Pipeline {
     const uint64_t turn = first_turn_ + chunk;
     const Slices slices(bytes(chunk), arena_.size());
     const size_t end = slices.begin(arena_.rank() + 1);
-    HVD_TRY(arena_.wait_all(Mark::kFilled, turn, deadline_));
+    HVD_TRY(arena_.wait_all(ArenaStage::kFilled, turn, deadline_));
     for (size_t offset = slices.begin(arena_.rank()); offset < end; offset += kBlock) {
       const size_t length = std::min(kBlock, end - offset);
       const Piece block = pieces_.at(begin(chunk) + offset, length);
@@ -138,7 +138,7 @@ class Pipeline {
         reduce_staged_block(chunk, offset, length);
       }
     }
-    arena_.raise(Mark::kReduced, turn);
+    arena_.raise(ArenaStage::kReduced, turn);
     return Status::ok();
   }
 
@@ -166,7 +166,7 @@ class Pipeline {
     const uint64_t turn = first_turn_ + chunk;
     const Slices slices(bytes(chunk), arena_.size());
     for (int owner = next(arena_.rank()); owner != arena_.rank(); owner = next(owner)) {
-      HVD_TRY(arena_.wait(owner, Mark::kReduced, turn, deadline_));
+      HVD_TRY(arena_.wait(owner, ArenaStage::kReduced, turn, deadline_));
       const size_t offset = slices.begin(owner);
       pieces_.copy_to(begin(chunk) + offset, arena_.slot(next(owner), turn) + offset,
                       slices.size(owner));
@@ -225,8 +225,8 @@ Status shared_buffer_allreduce(Arena& arena, const SharedBuffer& buffer, size_t 
   }
   reduction.prepare(buffer.mine().first(bytes));
   const uint64_t turn = arena.begin_turns(1);
-  arena.raise(Mark::kFilled, turn);
-  HVD_TRY(arena.wait_all(Mark::kFilled, turn, deadline));
+  arena.raise(ArenaStage::kFilled, turn);
+  HVD_TRY(arena.wait_all(ArenaStage::kFilled, turn, deadline));
   const Slices slices(bytes, arena.size());
   const size_t end = slices.begin(arena.rank() + 1);
   for (size_t begin = slices.begin(arena.rank()); begin < end; begin += kBlock) {
@@ -241,8 +241,8 @@ Status shared_buffer_allreduce(Arena& arena, const SharedBuffer& buffer, size_t 
       copy_bytes(buffer.part(rank).data() + begin, block.data(), length);
     }
   }
-  arena.raise(Mark::kReduced, turn);
-  return arena.wait_all(Mark::kReduced, turn, deadline);
+  arena.raise(ArenaStage::kReduced, turn);
+  return arena.wait_all(ArenaStage::kReduced, turn, deadline);
 }
 
 }  // namespace hvd

@@ -17,8 +17,8 @@ Result<size_t> agree_on_largest(Arena& arena, std::span<const size_t> send_bytes
   const uint64_t turn = arena.begin_turns(1);
   HVD_TRY(arena.claim(turn, deadline));
   std::memcpy(arena.slot(arena.rank(), turn), &mine, sizeof(mine));
-  arena.raise(Mark::kFilled, turn);
-  HVD_TRY(arena.wait_all(Mark::kFilled, turn, deadline));
+  arena.raise(ArenaStage::kFilled, turn);
+  HVD_TRY(arena.wait_all(ArenaStage::kFilled, turn, deadline));
   size_t largest = 0;
   for (int rank = 0; rank < arena.size(); ++rank) {
     size_t theirs = 0;
@@ -54,7 +54,7 @@ Status shared_memory_alltoall(Arena& arena, ConstBytes in, std::span<const size_
       copy_bytes(arena.slot(me, first_turn + index) + peer * piece_bytes,
                  in.data() + send_begin[peer] + index * piece_bytes, bytes);
     }
-    arena.raise(Mark::kFilled, first_turn + index);
+    arena.raise(ArenaStage::kFilled, first_turn + index);
     return Status::ok();
   };
 
@@ -65,7 +65,7 @@ Status shared_memory_alltoall(Arena& arena, ConstBytes in, std::span<const size_
     for (int peer = 0; peer < arena.size(); ++peer) {
       const size_t bytes = piece_size(recv_bytes[peer], i);
       if (peer == me || bytes == 0) continue;
-      HVD_TRY(arena.wait(peer, Mark::kFilled, first_turn + i, deadline));
+      HVD_TRY(arena.wait(peer, ArenaStage::kFilled, first_turn + i, deadline));
       copy_bytes(out.data() + recv_begin[peer] + i * piece_bytes,
                  arena.slot(peer, first_turn + i) + me * piece_bytes, bytes);
     }

@@ -5,8 +5,8 @@ namespace hvd {
 
 Status shared_memory_barrier(Arena& arena, Deadline deadline) {
   const uint64_t turn = arena.begin_turns(1);
-  arena.raise(Mark::kFilled, turn);
-  return arena.wait_all(Mark::kFilled, turn, deadline);
+  arena.raise(ArenaStage::kFilled, turn);
+  return arena.wait_all(ArenaStage::kFilled, turn, deadline);
 }
 
 }  // namespace hvd

@@ -18,10 +18,10 @@ Status shared_memory_broadcast(Arena& arena, Bytes data, int root, Deadline dead
     if (arena.rank() == root) {
       HVD_TRY(arena.claim(turn, deadline));
       copy_bytes(arena.slot(root, turn), chunk.data(), chunk.size());
-      arena.raise(Mark::kFilled, turn);
+      arena.raise(ArenaStage::kFilled, turn);
     } else {
-      arena.raise(Mark::kFilled, turn);
-      HVD_TRY(arena.wait(root, Mark::kFilled, turn, deadline));
+      arena.raise(ArenaStage::kFilled, turn);
+      HVD_TRY(arena.wait(root, ArenaStage::kFilled, turn, deadline));
       copy_bytes(chunk.data(), arena.slot(root, turn), chunk.size());
     }
   }

@@ -11,7 +11,7 @@ namespace {
 
 // Adds to `tree` the neighbours that `part` names by position.
 void join(Tree& tree, const Tree& part, FunctionRef<int(int position)> rank_at) {
-  if (part.parent != Tree::kNobody) tree.parent = rank_at(part.parent);
+  if (part.parent != Tree::kNone) tree.parent = rank_at(part.parent);
   for (const int child : part.children) tree.children.push_back(rank_at(child));
 }
 
@@ -71,7 +71,7 @@ Tree two_level_tree(const Topology& topology, int rank, int root, TreeShape shap
 Status relay(Transport& net, Bytes data, const Tree& tree, size_t segment, Deadline deadline) {
   for (size_t done = 0; done < data.size(); done += segment) {
     const Bytes piece = segment_at(data, done, segment);
-    if (tree.parent != Tree::kNobody) HVD_TRY(net.recv(tree.parent, piece, deadline));
+    if (tree.parent != Tree::kNone) HVD_TRY(net.recv(tree.parent, piece, deadline));
     for (const int child : tree.children) HVD_TRY(net.send(child, piece, deadline));
   }
   return net.flush(deadline);

@@ -13,8 +13,8 @@
 namespace hvd {
 
 struct Tree {
-  static constexpr int kNobody = -1;
-  int parent = kNobody;       // nobody for the root
+  static constexpr int kNone = -1;
+  int parent = kNone;         // nobody for the root
   std::vector<int> children;  // in the order in which they are served
 };
 

@@ -33,7 +33,7 @@ Status shared_memory_reducescatter(Arena& arena, ConstBytes in, Bytes out,
       copy_bytes(piece.data(), in.data() + part_begin[owner] + index * piece_bytes, piece.size());
       reduction.prepare(piece);
     }
-    arena.raise(Mark::kFilled, first_turn + index);
+    arena.raise(ArenaStage::kFilled, first_turn + index);
     return Status::ok();
   };
 
@@ -42,7 +42,7 @@ Status shared_memory_reducescatter(Arena& arena, ConstBytes in, Bytes out,
     if (i + 1 < turns) HVD_TRY(fill(i + 1));
     const Bytes result = out.subspan(std::min(out.size(), i * piece_bytes), piece_size(me, i));
     if (result.empty()) continue;
-    HVD_TRY(arena.wait_all(Mark::kFilled, first_turn + i, deadline));
+    HVD_TRY(arena.wait_all(ArenaStage::kFilled, first_turn + i, deadline));
     const std::byte* inputs[Arena::kMostRanks];
     for (int rank = 0; rank < arena.size(); ++rank) {
       inputs[rank] = rank == me && !reduction.needs_prepare()

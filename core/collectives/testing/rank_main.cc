@@ -18,7 +18,7 @@
 #include "collectives/reducescatter/reducescatter.h"
 #include "collectives/testing/reference.h"
 #include "collectives/testing/worlds.h"
-#include "transport/testing/rank_place.h"
+#include "transport/testing/rank_arguments.h"
 
 namespace hvd::testing {
 namespace {
@@ -213,9 +213,9 @@ class Rank {
 
 Result<int> run(const std::vector<std::string>& args) {
   if (args.size() != 7) return invalid_argument("see the head of rank_place.h");
-  HVD_TRY_ASSIGN(const auto place, RankPlace::take(args, soon()));
+  HVD_TRY_ASSIGN(const auto place, RankArguments::take(args, soon()));
   HVD_TRY_ASSIGN(const auto fabric,
-                 Fabric::join(place.options, place.secret, place.store.get(), soon()));
+                 Fabric::join(place.options, place.secret, place.rendezvous.get(), soon()));
   std::vector<int> all(place.options.size);
   std::iota(all.begin(), all.end(), 0);
   HVD_TRY_ASSIGN(const auto net, fabric->make_mesh(0, all, soon()));

@@ -98,7 +98,7 @@ Scenario Scenario::of(uint64_t seed) {
 
 std::string Scenario::to_string() const {
   std::string text = fmt::format("seed {}: {} ranks, delays up to {}", seed, ranks, longest_delay);
-  if (shutdown.rank != kNobody) text += fmt::format(", rank {} ends the job", shutdown.rank);
+  if (shutdown.rank != kNone) text += fmt::format(", rank {} ends the job", shutdown.rank);
   for (const Ending& death : deaths) text += fmt::format(", rank {} dies", death.rank);
   for (const SetScenario& set : sets) {
     text += fmt::format(

@@ -71,9 +71,9 @@ struct Scenario {
   int slow_percent = 0;     // of ranks, which need ten times as long
   int at_once_percent = 0;  // of messages that leave at once, without company
   int longest_burst = 1;    // submissions without a pause
-  static constexpr int kNobody = -1;
+  static constexpr int kNone = -1;
   struct Ending {
-    int rank = kNobody;
+    int rank = kNone;
     int after = 0;  // submissions of this rank
   };
   Ending shutdown;

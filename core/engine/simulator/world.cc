@@ -165,7 +165,7 @@ void World::submit(int set, int member, const Submission& submission) {
            fmt::format("submits {}: {} {}{}", request.name, to_string(request.type),
                        to_string(request.dtype), to_string(request.shape)));
     }
-    self.negotiator->submit(request, submission.group);
+    self.negotiator->announce(request, submission.group);
     sets_[set].judge.submitted(member, name, std::move(request), submission.group,
                                batch_of(self.round, submission.group));
   }

@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "engine/messages.h"
 #include "engine/stall/rank_report.h"
-#include "transport/control/bell.h"
+#include "transport/control/doorbell.h"
 #include "transport/topology.h"
 
 namespace hvd {

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 #include "engine/engine.h"
-#include "transport/control/port.h"
+#include "transport/control/control_plane.h"
 #include "transport/transport.h"
 
 namespace hvd::testing {
@@ -46,17 +46,18 @@ inline WorkerOptions worker_options(int size) {
 
 class Member {
  public:
-  // `net` and `port` outlive it.
-  Member(Transport& net, ControlPort& port, WorkerOptions worker) {
+  // `net` and `control` outlive it.
+  Member(Transport& net, ControlPlane& control, WorkerOptions worker) {
     EngineOptions options;
     options.worker = std::move(worker);
     options.ranks_on_host = net.size();
     auto started = Engine::start(options, std::shared_ptr<Transport>(&net, [](Transport*) {}),
-                                 std::shared_ptr<ControlPort>(&port, [](ControlPort*) {}));
+                                 std::shared_ptr<ControlPlane>(&control, [](ControlPlane*) {}));
     HVD_CHECK(started.is_ok());
     engine_ = std::move(started).value();
   }
-  Member(Transport& net, ControlPort& port) : Member(net, port, worker_options(net.size())) {}
+  Member(Transport& net, ControlPlane& control)
+      : Member(net, control, worker_options(net.size())) {}
 
   Engine& engine() { return *engine_; }
 
@@ -74,27 +75,28 @@ class Member {
     return made;
   }
 
-  Result<Operation::Share> submit(TensorTask task, Follow follow = Follow::kNothing) {
+  Result<Operation::Ref> submit(TensorTask task, SubmitHint hint = SubmitHint::kNone) {
     std::vector<TensorTask> tasks;
     tasks.push_back(std::move(task));
-    return submit(std::move(tasks), follow);
+    return submit(std::move(tasks), hint);
   }
-  Result<Operation::Share> submit(std::vector<TensorTask> tasks, Follow follow = Follow::kNothing) {
-    Operation::Share operation = Operation::make(std::move(tasks));
-    HVD_TRY(engine_->submit(*operation, follow));
+  Result<Operation::Ref> submit(std::vector<TensorTask> tasks,
+                                SubmitHint hint = SubmitHint::kNone) {
+    Operation::Ref operation = Operation::make(std::move(tasks));
+    HVD_TRY(engine_->submit(*operation, hint));
     return operation;
   }
 
   // Starts an allreduce of `data` in place, which has to stay.
-  Result<Operation::Share> start_allreduce(const std::string& name, std::vector<float>& data,
-                                           ReduceOp op = ReduceOp::kSum) {
+  Result<Operation::Ref> start_allreduce(const std::string& name, std::vector<float>& data,
+                                         ReduceOp op = ReduceOp::kSum) {
     TensorTask made = task<float>(RequestType::kAllreduce, name, data, &data,
                                   {static_cast<int64_t>(data.size())});
     made.request.op = op;
     return submit(std::move(made));
   }
 
-  Status finish(const Result<Operation::Share>& operation) {
+  Status finish(const Result<Operation::Ref>& operation) {
     if (!operation.is_ok()) return operation.status();
     HVD_TRY(engine_->wait(**operation, Deadline::after(std::chrono::seconds(30))));
     return (*operation)->status();
@@ -105,7 +107,7 @@ class Member {
     TensorTask made = task<float>(RequestType::kAllreduce, name, data, &data,
                                   {static_cast<int64_t>(data.size())});
     made.request.op = op;
-    return finish(submit(std::move(made), Follow::kWait));
+    return finish(submit(std::move(made), SubmitHint::kWillWait));
   }
 
   Status barrier() {
@@ -113,7 +115,7 @@ class Member {
     made.request.type = RequestType::kBarrier;
     made.request.name = "barrier.noname";
     made.request.dtype = DType::kUint8;
-    return finish(submit(std::move(made), Follow::kWait));
+    return finish(submit(std::move(made), SubmitHint::kWillWait));
   }
 
   void shutdown() {

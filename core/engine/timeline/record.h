@@ -30,10 +30,10 @@ struct TraceRecord {
   int64_t time = 0;  // nanoseconds of the steady clock
   Kind kind = Kind::kCycle;
   uint8_t detail = 0;
-  bool same_tensors = false;  // as in the last record with TensorIds: none follow
+  bool same_tensors = false;  // as in the last record with TensorIds: none hint
   uint8_t unused = 0;
   int32_t argument = 0;
-  uint32_t count = 0;  // of the TensorIds that follow, unless said otherwise
+  uint32_t count = 0;  // of the TensorIds that hint, unless said otherwise
   uint32_t unused_too = 0;
 };
 

@@ -116,7 +116,7 @@ std::byte* Timeline::reserve(const TraceRecord& record, size_t bytes) {
 
 void Timeline::commit() {
   ring_.commit();
-  bell_.ring(ring_.is_half_full() ? Urgency::kUrgent : Urgency::kUsual);
+  doorbell_.ring(ring_.is_half_full() ? Urgency::kUrgent : Urgency::kUsual);
 }
 
 // Start and stop ----------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ Status Timeline::stop_locked() {
   enabled_.store(false, std::memory_order_relaxed);
   mark_cycles_.store(false, std::memory_order_relaxed);
   stopping_.store(true);
-  bell_.ring(Urgency::kUrgent);
+  doorbell_.ring(Urgency::kUrgent);
   writer_.join();
   writer_ = {};
   events_->file().set_gives_way(false);
@@ -179,15 +179,15 @@ void Timeline::write_until_stopped() {
   // 4 ms later.
   events_->file().set_gives_way(true);
   while (!stopping_.load()) {
-    bell_.listen(Bell::Listener::kKeeper);
+    doorbell_.listen(Doorbell::Listener::kEngineThread);
     if (ring_.empty() && !stopping_.load()) {
-      bell_.sleep(Bell::Listener::kKeeper, kForLong);
+      doorbell_.sleep(Doorbell::Listener::kEngineThread, kForLong);
       continue;
     }
     // Something has come, and more will: from here on only a full ring or the end is news.
-    bell_.listen(Bell::Listener::kIdleKeeper);
-    if (!stopping_.load()) bell_.sleep(Bell::Listener::kIdleKeeper, kGathering);
-    bell_.stop_listening();
+    doorbell_.listen(Doorbell::Listener::kIdleEngineThread);
+    if (!stopping_.load()) doorbell_.sleep(Doorbell::Listener::kIdleEngineThread, kGathering);
+    doorbell_.stop_listening();
     if (failure_ = drain(/*until_stopped=*/true); failure_.is_ok()) continue;
     HVD_LOG(kWarning, "{}; it gets no more events", failure_.message());
     enabled_.store(false, std::memory_order_relaxed);

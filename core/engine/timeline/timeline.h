@@ -28,14 +28,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/timeline/names.h"
 #include "engine/timeline/record.h"
 #include "engine/timeline/record_ring.h"
 #include "engine/timeline/trace_events.h"
-#include "transport/control/bell.h"
+#include "transport/control/doorbell.h"
 
 namespace hvd {
 
@@ -121,9 +121,9 @@ class Timeline {
   std::string_view name_of(TensorId tensor);
 
   const int rank_;
-  const ForkMark mark_;
+  const ForkGeneration mark_;
   RecordRing ring_;  // produced into with recording_ held, consumed by the writer
-  Bell bell_;
+  Doorbell doorbell_;
   std::atomic<bool> enabled_{false};
   std::atomic<bool> mark_cycles_{false};
   std::atomic<uint64_t> dropped_{0};

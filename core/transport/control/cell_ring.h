@@ -5,7 +5,7 @@
 // counter beside it (pipe.h), better for large data, moves twice as many, and a line takes up to
 // 250 ns from core to core.
 //
-// Waits for nothing, and wakes nobody: that is the bell's affair.
+// Waits for nothing, and wakes nobody: that is the doorbell's affair.
 #pragma once
 
 #include <array>

@@ -5,14 +5,14 @@
 
 namespace hvd {
 
-Result<std::unique_ptr<ChannelEdge>> ChannelEdge::create(Channel channel, Ringer& ringer,
-                                                         Bell& bell) {
-  HVD_TRY_ASSIGN(const uint64_t id, ringer.add(channel.fd(), bell));
-  return std::unique_ptr<ChannelEdge>(new ChannelEdge(std::move(channel), ringer, id));
+Result<std::unique_ptr<ChannelEdge>> ChannelEdge::create(Channel channel, SocketWaker& waker,
+                                                         Doorbell& doorbell) {
+  HVD_TRY_ASSIGN(const uint64_t id, waker.add(channel.fd(), doorbell));
+  return std::unique_ptr<ChannelEdge>(new ChannelEdge(std::move(channel), waker, id));
 }
 
 ChannelEdge::~ChannelEdge() {
-  if (!mark_.in_child()) ringer_.remove(id_);
+  if (!fork_generation_.in_child()) waker_.remove(id_);
 }
 
 Status ChannelEdge::unless_closed(const Status& status) {
@@ -39,7 +39,7 @@ Result<int> ChannelEdge::receive(Take take) {
 }
 
 void ChannelEdge::arm() {
-  if (!closed_) ringer_.arm(id_, channel_.wanted_events());
+  if (!closed_) waker_.arm(id_, channel_.wanted_events());
 }
 
 }  // namespace hvd

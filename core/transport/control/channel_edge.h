@@ -6,18 +6,19 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "net/channel.h"
-#include "transport/control/bell.h"
+#include "transport/control/doorbell.h"
 #include "transport/control/edge.h"
-#include "transport/control/ringer.h"
+#include "transport/control/socket_waker.h"
 
 namespace hvd {
 
 class ChannelEdge final : public ControlEdge {
  public:
-  // `ringer` and `bell`, which is this rank's, outlive the edge.
-  static Result<std::unique_ptr<ChannelEdge>> create(Channel channel, Ringer& ringer, Bell& bell);
+  // `waker` and `doorbell`, which is this rank's, outlive the edge.
+  static Result<std::unique_ptr<ChannelEdge>> create(Channel channel, SocketWaker& waker,
+                                                     Doorbell& doorbell);
   ~ChannelEdge() override;
 
   // The other side rings for itself.
@@ -28,14 +29,14 @@ class ChannelEdge final : public ControlEdge {
   bool closed() override { return closed_; }
 
  private:
-  ChannelEdge(Channel channel, Ringer& ringer, uint64_t id)
-      : channel_(std::move(channel)), ringer_(ringer), id_(id) {}
+  ChannelEdge(Channel channel, SocketWaker& waker, uint64_t id)
+      : channel_(std::move(channel)), waker_(waker), id_(id) {}
   // Passes failures on, except that the other side has closed the connection.
   Status unless_closed(const Status& status);
 
-  const ForkMark mark_;
+  const ForkGeneration fork_generation_;
   Channel channel_;
-  Ringer& ringer_;
+  SocketWaker& waker_;
   const uint64_t id_;
   bool closed_ = false;
 };

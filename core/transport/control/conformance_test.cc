@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What control/port.h promises, over every kind of transport.
+// What control/control_plane.h promises, over every kind of transport.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -19,9 +19,9 @@ using testing::outcomes_of_members;
 using testing::run_members;
 using testing::TransportKind;
 using Clock = std::chrono::steady_clock;
-using Listener = Bell::Listener;
+using Listener = Doorbell::Listener;
 
-constexpr auto kLong = 20s;  // what no sleep lasts if the bell ends it
+constexpr auto kLong = 20s;  // what no sleep lasts if the doorbell ends it
 
 class ControlConformance : public ::testing::TestWithParam<TransportKind> {};
 
@@ -29,26 +29,27 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ControlConformance,
                          ::testing::ValuesIn(testing::all_transport_kinds()),
                          [](const auto& kind) { return testing::to_string(kind.param); });
 
-std::vector<int> neighbours(const ControlPort& port) {
-  std::vector<int> ranks = port.tree().children;
-  if (port.tree().parent >= 0) ranks.push_back(port.tree().parent);
+std::vector<int> neighbours(const ControlPlane& control) {
+  std::vector<int> ranks = control.tree().children;
+  if (control.tree().parent >= 0) ranks.push_back(control.tree().parent);
   return ranks;
 }
 
 // Receives as an engine does, asleep whenever nothing has come, until `done` and everything is out.
 template <typename Done>
-Status receive_until(ControlPort& port, ControlPort::Take take, Done done) {
-  while (!done() || !port.drained()) {
-    HVD_TRY_ASSIGN(int count, port.receive(take));
+Status receive_until(ControlPlane& control, ControlPlane::Take take, Done done) {
+  while (!done() || !control.drained()) {
+    HVD_TRY_ASSIGN(int count, control.receive(take));
     if (count > 0) continue;
-    port.bell().listen(Listener::kKeeper);
-    port.arm();
-    HVD_TRY_ASSIGN(count, port.receive(take));
+    control.doorbell().listen(Listener::kEngineThread);
+    control.arm();
+    HVD_TRY_ASSIGN(count, control.receive(take));
     const auto start = Clock::now();
-    if (count == 0 && !(done() && port.drained())) port.bell().sleep(Listener::kKeeper, kLong);
-    port.bell().stop_listening();
+    if (count == 0 && !(done() && control.drained()))
+      control.doorbell().sleep(Listener::kEngineThread, kLong);
+    control.doorbell().stop_listening();
     if (Clock::now() - start > kLong / 2) return internal_error("nobody rang");
-    HVD_TRY(port.check());
+    HVD_TRY(control.check());
   }
   return Status::ok();
 }
@@ -61,12 +62,13 @@ std::string numbered(int from, int to, int number, size_t size) {
 
 // Every rank sends `sizes` to each neighbour, all of it before it receives anything.
 void exchange_with_neighbours(TransportKind kind, int ranks, const std::vector<size_t>& sizes) {
-  run_members(kind, ranks, [&](Transport& net, ControlPort& port) -> Status {
-    const std::vector<int> peers = neighbours(port);
+  run_members(kind, ranks, [&](Transport& net, ControlPlane& control) -> Status {
+    const std::vector<int> peers = neighbours(control);
     for (size_t i = 0; i < sizes.size(); ++i) {
       for (const int peer : peers) {
         const auto text = numbered(net.rank(), peer, static_cast<int>(i), sizes[i]);
-        HVD_TRY(port.send(peer, bytes_of(text), i % 2 == 0 ? Urgency::kUsual : Urgency::kUrgent));
+        HVD_TRY(
+            control.send(peer, bytes_of(text), i % 2 == 0 ? Urgency::kUsual : Urgency::kUrgent));
       }
     }
     std::map<int, size_t> received;
@@ -80,7 +82,7 @@ void exchange_with_neighbours(TransportKind kind, int ranks, const std::vector<s
       }
       return Status::ok();
     };
-    return receive_until(port, take, [&] { return total == peers.size() * sizes.size(); });
+    return receive_until(control, take, [&] { return total == peers.size() * sizes.size(); });
   });
 }
 
@@ -96,19 +98,19 @@ TEST_P(ControlConformance, LargeMessagesPassEachOtherThroughSmallRings) {
 
 TEST_P(ControlConformance, TakeMaySend) {
   // A message goes to and fro on each edge, answered from within `take`.
-  run_members(GetParam(), 3, [](Transport&, ControlPort& port) -> Status {
+  run_members(GetParam(), 3, [](Transport&, ControlPlane& control) -> Status {
     constexpr int kTimes = 200;
-    const std::vector<int> peers = neighbours(port);
-    if (port.tree().parent >= 0) {
-      HVD_TRY(port.send(port.tree().parent, bytes_of("0"), Urgency::kUsual));
+    const std::vector<int> peers = neighbours(control);
+    if (control.tree().parent >= 0) {
+      HVD_TRY(control.send(control.tree().parent, bytes_of("0"), Urgency::kUsual));
     }
     std::map<int, int> last;
     const auto take = [&](int from, ConstBytes message) -> Status {
       last[from] = std::stoi(std::string(text_of(message)));
       if (last[from] == kTimes) return Status::ok();
-      return port.send(from, bytes_of(std::to_string(last[from] + 1)), Urgency::kUsual);
+      return control.send(from, bytes_of(std::to_string(last[from] + 1)), Urgency::kUsual);
     };
-    return receive_until(port, take, [&] {
+    return receive_until(control, take, [&] {
       return std::all_of(peers.begin(), peers.end(),
                          [&](int peer) { return last.contains(peer) && last[peer] >= kTimes - 1; });
     });
@@ -118,49 +120,49 @@ TEST_P(ControlConformance, TakeMaySend) {
 TEST_P(ControlConformance, AnIdleKeeperIsWokenByWhatIsUrgent) {
   // How urgent a message is cannot be told from outside of a connection, so there all are.
   const bool by_ring = GetParam() != TransportKind::kTcp && GetParam() != TransportKind::kMesh;
-  run_members(GetParam(), 2, [&](Transport& net, ControlPort& port) -> Status {
+  run_members(GetParam(), 2, [&](Transport& net, ControlPlane& control) -> Status {
     int total = 0;
     const auto take = [&](int, ConstBytes) { return ++total, Status::ok(); };
     if (net.rank() == 1) {
-      HVD_TRY(receive_until(port, take, [&] { return total == 1; }));
+      HVD_TRY(receive_until(control, take, [&] { return total == 1; }));
       std::this_thread::sleep_for(5ms);  // until it is asleep; it would be told anyway
-      HVD_TRY(port.send(0, bytes_of("of use to somebody who waits"), Urgency::kUsual));
+      HVD_TRY(control.send(0, bytes_of("of use to somebody who waits"), Urgency::kUsual));
       std::this_thread::sleep_for(20ms);
-      return port.send(0, bytes_of("of use to all"), Urgency::kUrgent);
+      return control.send(0, bytes_of("of use to all"), Urgency::kUrgent);
     }
-    port.bell().listen(Listener::kIdleKeeper);
-    port.arm();
-    HVD_TRY(port.receive(take).status());
-    HVD_TRY(port.send(1, bytes_of("ready"), Urgency::kUsual));
+    control.doorbell().listen(Listener::kIdleEngineThread);
+    control.arm();
+    HVD_TRY(control.receive(take).status());
+    HVD_TRY(control.send(1, bytes_of("ready"), Urgency::kUsual));
     const auto start = Clock::now();
-    port.bell().sleep(Listener::kIdleKeeper, kLong);
+    control.doorbell().sleep(Listener::kIdleEngineThread, kLong);
     EXPECT_LT(Clock::now() - start, kLong / 2);
-    HVD_TRY(port.receive(take).status());
+    HVD_TRY(control.receive(take).status());
     if (by_ring) {
       EXPECT_EQ(total, 2);
     }
-    return receive_until(port, take, [&] { return total == 2; });
+    return receive_until(control, take, [&] { return total == 2; });
   });
 }
 
 TEST_P(ControlConformance, AFailureAnywhereRingsAndEndsEveryCall) {
   const auto outcomes =
-      outcomes_of_members(GetParam(), 5, [](Transport& net, ControlPort& port) -> Status {
+      outcomes_of_members(GetParam(), 5, [](Transport& net, ControlPlane& control) -> Status {
         if (net.rank() == 3) {
           std::this_thread::sleep_for(10ms);
           return invalid_argument("rank 3 has had enough");  // and so aborts the others
         }
-        port.bell().listen(Listener::kIdleKeeper);
-        port.arm();
+        control.doorbell().listen(Listener::kIdleEngineThread);
+        control.arm();
         const auto take = [](int, ConstBytes) { return Status::ok(); };
-        auto received = port.receive(take);
+        auto received = control.receive(take);
         const auto start = Clock::now();
-        if (received.is_ok()) port.bell().sleep(Listener::kIdleKeeper, kLong);
+        if (received.is_ok()) control.doorbell().sleep(Listener::kIdleEngineThread, kLong);
         if (Clock::now() - start > kLong / 2) return internal_error("nobody rang");
-        const Status failure = port.check();
-        EXPECT_EQ(port.receive(take).status().message(), failure.message());
-        for (const int peer : neighbours(port)) {
-          EXPECT_EQ(port.send(peer, {}, Urgency::kUsual).message(), failure.message());
+        const Status failure = control.check();
+        EXPECT_EQ(control.receive(take).status().message(), failure.message());
+        for (const int peer : neighbours(control)) {
+          EXPECT_EQ(control.send(peer, {}, Urgency::kUsual).message(), failure.message());
         }
         return failure;
       });
@@ -171,23 +173,24 @@ TEST_P(ControlConformance, AFailureAnywhereRingsAndEndsEveryCall) {
 }
 
 TEST_P(ControlConformance, AFailureOfTakeIsPassedOnAndFinal) {
-  run_members(GetParam(), 2, [](Transport& net, ControlPort& port) -> Status {
+  run_members(GetParam(), 2, [](Transport& net, ControlPlane& control) -> Status {
     const auto refuse = [](int, ConstBytes) { return precondition("not this one"); };
-    HVD_TRY(port.send(1 - net.rank(), bytes_of("x"), Urgency::kUsual));
-    EXPECT_CODE(StatusCode::kPrecondition, receive_until(port, refuse, [] { return false; }));
-    EXPECT_CODE(StatusCode::kPrecondition, port.check());
+    HVD_TRY(control.send(1 - net.rank(), bytes_of("x"), Urgency::kUsual));
+    EXPECT_CODE(StatusCode::kPrecondition, receive_until(control, refuse, [] { return false; }));
+    EXPECT_CODE(StatusCode::kPrecondition, control.check());
     return Status::ok();
   });
 }
 
 TEST_P(ControlConformance, AMessageAboveTheLimitIsRefusedAndHarmless) {
-  run_members(GetParam(), 2, [](Transport& net, ControlPort& port) -> Status {
+  run_members(GetParam(), 2, [](Transport& net, ControlPlane& control) -> Status {
     const ByteBuffer much((16 << 20) + 1);
-    EXPECT_CODE(StatusCode::kInvalidArgument, port.send(1 - net.rank(), much, Urgency::kUsual));
+    EXPECT_CODE(StatusCode::kInvalidArgument, control.send(1 - net.rank(), much, Urgency::kUsual));
     int total = 0;
-    HVD_TRY(port.send(1 - net.rank(), bytes_of("x"), Urgency::kUsual));
+    HVD_TRY(control.send(1 - net.rank(), bytes_of("x"), Urgency::kUsual));
     return receive_until(
-        port, [&](int, ConstBytes) { return ++total, Status::ok(); }, [&] { return total == 1; });
+        control, [&](int, ConstBytes) { return ++total, Status::ok(); },
+        [&] { return total == 1; });
   });
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One edge of the control tree, seen from one of its ends. Nothing waits. TreePort joins edges into
-// a ControlPort.
+// One edge of the control tree, seen from one of its ends. Nothing waits. TreeControlPlane joins
+// edges into a ControlPlane.
 #pragma once
 
 #include "base/bytes.h"
 #include "base/function_ref.h"
 #include "base/status.h"
-#include "transport/control/bell.h"
+#include "transport/control/doorbell.h"
 
 namespace hvd {
 
@@ -21,7 +21,7 @@ class ControlEdge {
   using Take = FunctionRef<Status(ConstBytes message)>;
   virtual Result<int> receive(Take take) = 0;
 
-  // From now on the bell rings when there is something to receive, or room for what is queued.
+  // From now on the doorbell rings when there is something to receive, or room for what is queued.
   virtual void arm() {}
   // Whether nothing is queued.
   virtual bool drained() const = 0;

@@ -15,34 +15,34 @@ constexpr size_t kMostQueueKept = 64 << 10;
 }  // namespace
 
 size_t ControlMemory::bytes_needed(int ranks) {
-  return static_cast<size_t>(ranks) * (sizeof(ControlSeat) + 2 * sizeof(ControlRing));
+  return static_cast<size_t>(ranks) * (sizeof(ControlEndpoint) + 2 * sizeof(ControlRing));
 }
 
 ControlMemory::ControlMemory(Bytes memory, int ranks) : memory_(memory), ranks_(ranks) {
   HVD_CHECK(memory.size() >= bytes_needed(ranks));
-  HVD_CHECK(reinterpret_cast<uintptr_t>(memory.data()) % alignof(ControlSeat) == 0);
+  HVD_CHECK(reinterpret_cast<uintptr_t>(memory.data()) % alignof(ControlEndpoint) == 0);
 }
 
-ControlSeat& ControlMemory::seat(int rank) const {
-  return reinterpret_cast<ControlSeat*>(memory_.data())[rank];
+ControlEndpoint& ControlMemory::endpoint(int rank) const {
+  return reinterpret_cast<ControlEndpoint*>(memory_.data())[rank];
 }
 
 ControlRing& ControlMemory::ring(size_t index) const {
-  std::byte* rings = memory_.data() + static_cast<size_t>(ranks_) * sizeof(ControlSeat);
+  std::byte* rings = memory_.data() + static_cast<size_t>(ranks_) * sizeof(ControlEndpoint);
   return reinterpret_cast<ControlRing*>(rings)[index];
 }
 
 std::unique_ptr<RingEdge> RingEdge::to_parent(const ControlMemory& memory, int rank, int parent) {
-  return std::make_unique<RingEdge>(memory.ring_down(rank), memory.ring_up(rank), memory.seat(rank),
-                                    memory.seat(parent));
+  return std::make_unique<RingEdge>(memory.ring_down(rank), memory.ring_up(rank),
+                                    memory.endpoint(rank), memory.endpoint(parent));
 }
 
 std::unique_ptr<RingEdge> RingEdge::to_child(const ControlMemory& memory, int rank, int child) {
   return std::make_unique<RingEdge>(memory.ring_up(child), memory.ring_down(child),
-                                    memory.seat(rank), memory.seat(child));
+                                    memory.endpoint(rank), memory.endpoint(child));
 }
 
-RingEdge::RingEdge(ControlRing& in, ControlRing& out, ControlSeat& own, ControlSeat& peer)
+RingEdge::RingEdge(ControlRing& in, ControlRing& out, ControlEndpoint& own, ControlEndpoint& peer)
     : own_(own), peer_(peer), in_ring_(in), out_ring_(out), in_(in.cells), out_(out.cells) {
   // No page fault on the way of a message. If it fails there is one, and nothing else is different.
   (void)Segment::populate(Bytes(reinterpret_cast<std::byte*>(&in), sizeof(in)));
@@ -50,9 +50,9 @@ RingEdge::RingEdge(ControlRing& in, ControlRing& out, ControlSeat& own, ControlS
 }
 
 RingEdge::~RingEdge() {
-  if (mark_.in_child()) return;
+  if (fork_generation_.in_child()) return;
   own_.closed.store(1, std::memory_order_release);
-  peer_.bell.ring(Urgency::kUsual);
+  peer_.doorbell.ring(Urgency::kUsual);
 }
 
 Status RingEdge::send(ConstBytes message, Urgency urgency) {
@@ -69,7 +69,7 @@ Status RingEdge::send(ConstBytes message, Urgency urgency) {
   if (drained()) {
     written = out_.write_some(Bytes(frame).first(whole));
     if (written == whole) {
-      peer_.bell.ring(urgency);
+      peer_.doorbell.ring(urgency);
       return Status::ok();
     }
   }
@@ -97,7 +97,7 @@ Status RingEdge::flush() {
     }
     const size_t written = out_.write_some(ConstBytes(queue_).subspan(queue_start_));
     queue_start_ += written;
-    if (written > 0) peer_.bell.ring(queue_urgency_);
+    if (written > 0) peer_.doorbell.ring(queue_urgency_);
   }
   if (!drained()) return Status::ok();
   queue_.clear();
@@ -125,7 +125,7 @@ Result<int> RingEdge::receive(Take take) {
   if (in_ring_.writer_waits.load(std::memory_order_relaxed) != 0) {
     in_ring_.writer_waits.store(0, std::memory_order_relaxed);
     // Urgent, because even an idle engine has to get rid of what it has sent.
-    peer_.bell.ring(Urgency::kUrgent);
+    peer_.doorbell.ring(Urgency::kUrgent);
   }
   return count;
 }

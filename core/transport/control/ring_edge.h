@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edges through memory: rings between a rank and its parent, and a seat with a bell for each rank.
-// The ranks of one host share the memory, or the threads of one process.
+// Edges through memory: rings between a rank and its parent, and a seat with a doorbell for each
+// rank. The ranks of one host share the memory, or the threads of one process.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "base/bytes.h"
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "net/codec.h"
 #include "transport/control/cell_ring.h"
 #include "transport/control/edge.h"
@@ -17,16 +17,16 @@
 
 namespace hvd {
 
-// In shared memory, zero at first; one per rank. Whoever polls never looks at the bell's line, and
-// so does not take it from those who use it.
-struct ControlSeat {
-  alignas(64) Bell bell;
+// In shared memory, zero at first; one per rank. Whoever polls never looks at the doorbell's line,
+// and so does not take it from those who use it.
+struct ControlEndpoint {
+  alignas(64) Doorbell doorbell;
   alignas(64) std::atomic<uint32_t> closed;
 };
 
 // In shared memory, zero at first.
 struct ControlRing {
-  alignas(64) std::atomic<uint32_t> writer_waits;  // for room, and wants its bell rung
+  alignas(64) std::atomic<uint32_t> writer_waits;  // for room, and wants its doorbell rung
   CellRing cells;
 };
 
@@ -38,7 +38,7 @@ class ControlMemory {
   // `memory` is 64-byte aligned and zero at first.
   ControlMemory(Bytes memory, int ranks);
 
-  ControlSeat& seat(int rank) const;
+  ControlEndpoint& endpoint(int rank) const;
   ControlRing& ring_up(int child) const { return ring(2 * static_cast<size_t>(child)); }
   ControlRing& ring_down(int child) const { return ring(2 * static_cast<size_t>(child) + 1); }
 
@@ -52,7 +52,7 @@ class RingEdge final : public ControlEdge {
  public:
   static std::unique_ptr<RingEdge> to_parent(const ControlMemory& memory, int rank, int parent);
   static std::unique_ptr<RingEdge> to_child(const ControlMemory& memory, int rank, int child);
-  RingEdge(ControlRing& in, ControlRing& out, ControlSeat& own, ControlSeat& peer);
+  RingEdge(ControlRing& in, ControlRing& out, ControlEndpoint& own, ControlEndpoint& peer);
   ~RingEdge() override;
 
   Status send(ConstBytes message, Urgency urgency) override;
@@ -64,9 +64,9 @@ class RingEdge final : public ControlEdge {
   void queue(ConstBytes bytes, Urgency urgency);
   Status flush();
 
-  const ForkMark mark_;
-  ControlSeat& own_;
-  ControlSeat& peer_;
+  const ForkGeneration fork_generation_;
+  ControlEndpoint& own_;
+  ControlEndpoint& peer_;
   ControlRing& in_ring_;
   ControlRing& out_ring_;
   CellReader in_;

@@ -10,7 +10,7 @@
 #include "net/retry_pauses.h"
 #include "net/socket.h"
 #include "transport/control/channel_edge.h"
-#include "transport/control/tree_port.h"
+#include "transport/control/tree_control_plane.h"
 #include "transport/fabric/impl.h"
 #include "transport/mesh.h"
 #include "transport/tcp/local_socket.h"
@@ -36,7 +36,7 @@ class FabricLinks final : public LinkSource {
         open_(std::move(open)),
         on_close_(std::move(on_close)) {}
   ~FabricLinks() override {
-    if (!mark_.in_child()) on_close_();
+    if (!fork_generation_.in_child()) on_close_();
   }
 
   Result<std::unique_ptr<OutLink>> connect(int to, Deadline deadline) override {
@@ -63,7 +63,7 @@ class FabricLinks final : public LinkSource {
   const std::shared_ptr<Inbox> inbox_;
   const Open open_;
   const std::function<void()> on_close_;
-  const ForkMark mark_;
+  const ForkGeneration fork_generation_;
 };
 
 }  // namespace
@@ -85,18 +85,18 @@ Result<AuthenticatedStream> Fabric::Impl::open(int to, Hello::Purpose purpose,
     // The peer's acceptor may have had too many connections. Trying again is safe, since the peer
     // has not had our greeting. A rank that has died or left refuses the next try, which is final.
     if (code == StatusCode::kPeerLost && pauses.pause()) continue;
-    return opened.status().with_context((*roster_)[to].name());
+    return opened.status().with_context((*directory_)[to].name());
   }
 }
 
 Result<AuthenticatedStream> Fabric::Impl::try_open(int to, Deadline deadline) {
   const StreamOptions stream_options{options_.tls};
   Result<Fd> socket = unavailable("it has no address that can be reached from this host");
-  if (roster_->is_local(to)) {
-    socket = connect_local((*roster_)[to].local_name, deadline);
+  if (directory_->is_local(to)) {
+    socket = connect_local((*directory_)[to].local_name, deadline);
   } else {
     // The best alone at first: the losers of a race are strangers to the peer who hang up.
-    const std::vector<Endpoint> where = roster_->reachable(to);
+    const std::vector<Endpoint> where = directory_->reachable(to);
     if (!where.empty()) {
       const Deadline head_start = Deadline::after(kHeadStart);
       socket =
@@ -110,7 +110,7 @@ Result<AuthenticatedStream> Fabric::Impl::try_open(int to, Deadline deadline) {
 
 // Nobody but the kernel is between two ranks of one host.
 bool Fabric::Impl::needs_tags(int peer) const {
-  return options_.tags && !options_.tls && !roster_->is_local(peer);
+  return options_.tags && !options_.tls && !directory_->is_local(peer);
 }
 
 std::unique_ptr<OutLink> Fabric::Impl::make_out_link(int to, AuthenticatedStream peer) const {
@@ -120,8 +120,8 @@ std::unique_ptr<OutLink> Fabric::Impl::make_out_link(int to, AuthenticatedStream
 }
 
 std::unique_ptr<InLink> Fabric::Impl::make_in_link(int from, AuthenticatedStream peer) const {
-  std::string way = fmt::format("host {} and host {}", (*roster_)[from].host_name,
-                                (*roster_)[options_.rank].host_name);
+  std::string way = fmt::format("host {} and host {}", (*directory_)[from].host_name,
+                                (*directory_)[options_.rank].host_name);
   if (!needs_tags(from)) {
     return std::make_unique<StreamIn>(std::move(peer.stream), std::move(way));
   }
@@ -137,10 +137,10 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
   for (const int rank : ranks) HVD_CHECK(rank >= 0 && rank < options_.size);
   if (health_.failed()) return health_.status();
   const auto rank = static_cast<int>(found - ranks.begin());
-  Topology topology = roster_->topology(ranks);
-  auto joined_host = join_host(communicator, topology, rank, ranks, deadline);
-  if (!joined_host.is_ok()) return lost_at_store(joined_host.status());
-  HVD_TRY_ASSIGN(auto inbox, lobby_.claim(communicator));
+  Topology topology = directory_->topology(ranks);
+  auto joined_group = join_shm_group(communicator, topology, rank, ranks, deadline);
+  if (!joined_group.is_ok()) return lost_at_store(joined_group.status());
+  HVD_TRY_ASSIGN(auto inbox, pending_connections_.claim(communicator));
   auto links = std::make_unique<FabricLinks>(
       ranks, std::move(inbox),
       [this, communicator](int to, Deadline until) -> Result<std::unique_ptr<OutLink>> {
@@ -149,7 +149,7 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
         return make_out_link(to, std::move(peer));
       },
       [this, communicator] {
-        lobby_.drop(communicator);
+        pending_connections_.drop(communicator);
         MutexLock lock(meshes_mutex_);
         meshes_.erase(communicator);
       });
@@ -157,7 +157,7 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
   if (!shared.is_ok()) return lost_at_store(shared.status());
   {
     MutexLock lock(meshes_mutex_);
-    meshes_[communicator] = {ranks, joined_host->get()};
+    meshes_[communicator] = {ranks, joined_group->get()};
   }
   MeshOptions options;
   options.hosts_share_memory = *shared;
@@ -165,7 +165,7 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
   options.policy = policy_;
   return std::unique_ptr<Transport>(
       std::make_unique<Mesh>(rank, std::move(topology), std::move(options), health_,
-                             std::move(links), std::move(joined_host).value()));
+                             std::move(links), std::move(joined_group).value()));
 }
 
 Status Fabric::Impl::lost_at_store(const Status& failure) {
@@ -174,21 +174,21 @@ Status Fabric::Impl::lost_at_store(const Status& failure) {
   return health_.status();
 }
 
-Result<std::unique_ptr<HostLinks>> Fabric::Impl::join_host(uint64_t communicator,
-                                                           const Topology& topology, int rank,
-                                                           const std::vector<int>& ranks,
-                                                           Deadline deadline) {
+Result<std::unique_ptr<ShmGroup>> Fabric::Impl::join_shm_group(uint64_t communicator,
+                                                               const Topology& topology, int rank,
+                                                               const std::vector<int>& ranks,
+                                                               Deadline deadline) {
   const std::vector<int>& here = topology.ranks_on(topology.host_of(rank));
-  if (here.size() < 2 || !options_.shared_memory) return std::unique_ptr<HostLinks>();
-  HostLinksOptions options;
+  if (here.size() < 2 || !options_.shared_memory) return std::unique_ptr<ShmGroup>();
+  ShmGroupOptions options;
   options.local_rank = topology.local_rank(rank);
-  for (const int each : here) options.names.push_back(ranks[each]);
-  options.kind = roster_->segment_kind(options.names);
-  options.key = shared_memory_key(communicator, options.names.front());
-  auto joined = HostLinks::join(options, *store_, keeper_, health_, deadline);
+  for (const int each : here) options.job_ranks.push_back(ranks[each]);
+  options.kind = directory_->segment_kind(options.job_ranks);
+  options.key = shared_memory_key(communicator, options.job_ranks.front());
+  auto joined = ShmGroup::join(options, *rendezvous_, lifelines_, health_, deadline);
   if (joined.status().code() != StatusCode::kUnavailable) return joined;
   HVD_LOG(kWarning, "{}; its ranks use sockets, which is slower", joined.status().message());
-  return std::unique_ptr<HostLinks>();
+  return std::unique_ptr<ShmGroup>();
 }
 
 std::string Fabric::Impl::shared_memory_key(uint64_t communicator, int first_rank) const {
@@ -198,15 +198,15 @@ std::string Fabric::Impl::shared_memory_key(uint64_t communicator, int first_ran
 Result<bool> Fabric::Impl::hosts_share_memory(uint64_t communicator, const Topology& topology,
                                               const std::vector<int>& ranks, Deadline deadline) {
   if (topology.largest_host() < 2 || !options_.shared_memory) return false;
-  std::vector<HostLinks::Host> hosts;
+  std::vector<ShmGroup::HostMembers> hosts;
   for (int host = 0; host < topology.hosts(); ++host) {
     const std::vector<int>& there = topology.ranks_on(host);
     if (there.size() < 2) continue;
-    HostLinks::Host& added = hosts.emplace_back();
+    ShmGroup::HostMembers& added = hosts.emplace_back();
     added.key = shared_memory_key(communicator, ranks[there.front()]);
-    for (const int each : there) added.names.push_back(ranks[each]);
+    for (const int each : there) added.job_ranks.push_back(ranks[each]);
   }
-  return HostLinks::joined_everywhere(hosts, *store_, health_, deadline);
+  return ShmGroup::joined_everywhere(hosts, *rendezvous_, health_, deadline);
 }
 
 Result<Channel> Fabric::Impl::open_control(uint64_t communicator, int to, Deadline deadline) {
@@ -217,13 +217,14 @@ Result<Channel> Fabric::Impl::open_control(uint64_t communicator, int to, Deadli
 }
 
 Result<Channel> Fabric::Impl::accept_control(uint64_t communicator, int from, Deadline deadline) {
-  HVD_TRY_ASSIGN(auto peer, lobby_.wait_for_control(communicator, from, health_, deadline));
+  HVD_TRY_ASSIGN(auto peer,
+                 pending_connections_.wait_for_control(communicator, from, health_, deadline));
   return Channel(std::move(peer), kMessageLimit);
 }
 
-Result<std::unique_ptr<ControlPort>> Fabric::Impl::make_control(uint64_t communicator,
-                                                                Transport& mesh,
-                                                                Deadline deadline) {
+Result<std::unique_ptr<ControlPlane>> Fabric::Impl::make_control(uint64_t communicator,
+                                                                 Transport& mesh,
+                                                                 Deadline deadline) {
   if (health_.failed()) return health_.status();
   Made made;
   {
@@ -234,33 +235,36 @@ Result<std::unique_ptr<ControlPort>> Fabric::Impl::make_control(uint64_t communi
   const int rank = mesh.rank();
   const int local_rank = topology.local_rank(rank);
   ControlTree tree = ControlTree::of(rank, topology);
-  std::unique_ptr<Bell> own_bell;
-  if (made.host_links == nullptr) own_bell = std::make_unique<Bell>();
-  Bell& bell = own_bell != nullptr ? *own_bell : made.host_links->control().seat(local_rank).bell;
+  std::unique_ptr<Doorbell> own_doorbell;
+  if (made.shm_group == nullptr) own_doorbell = std::make_unique<Doorbell>();
+  Doorbell& doorbell = own_doorbell != nullptr
+                           ? *own_doorbell
+                           : made.shm_group->control().endpoint(local_rank).doorbell;
 
-  std::vector<TreePort::Neighbour> neighbours;
+  std::vector<TreeControlPlane::Neighbour> neighbours;
   const auto add = [&](int peer) -> Status {
     const bool is_parent = peer == tree.parent;
-    TreePort::Neighbour neighbour{peer, made.ranks[peer], nullptr};
-    if (made.host_links != nullptr && topology.host_of(peer) == topology.host_of(rank)) {
-      const ControlMemory& memory = made.host_links->control();
+    TreeControlPlane::Neighbour neighbour{peer, made.ranks[peer], nullptr};
+    if (made.shm_group != nullptr && topology.host_of(peer) == topology.host_of(rank)) {
+      const ControlMemory& memory = made.shm_group->control();
       const int local_peer = topology.local_rank(peer);
       neighbour.edge = is_parent ? RingEdge::to_parent(memory, local_rank, local_peer)
                                  : RingEdge::to_child(memory, local_rank, local_peer);
     } else {
-      auto channel = is_parent ? open_control(communicator, neighbour.name, deadline)
-                               : accept_control(communicator, neighbour.name, deadline);
+      auto channel = is_parent ? open_control(communicator, neighbour.job_rank, deadline)
+                               : accept_control(communicator, neighbour.job_rank, deadline);
       if (!channel.is_ok()) return channel.status();
       HVD_TRY_ASSIGN(neighbour.edge,
-                     ChannelEdge::create(std::move(channel).value(), *ringer_, bell));
+                     ChannelEdge::create(std::move(channel).value(), *waker_, doorbell));
     }
     neighbours.push_back(std::move(neighbour));
     return Status::ok();
   };
   if (tree.parent >= 0) HVD_TRY(add(tree.parent));
   for (const int child : tree.children) HVD_TRY(add(child));
-  return std::unique_ptr<ControlPort>(std::make_unique<TreePort>(
-      std::move(tree), std::move(neighbours), bell, std::move(own_bell), mesh.arena(), health_));
+  return std::unique_ptr<ControlPlane>(
+      std::make_unique<TreeControlPlane>(std::move(tree), std::move(neighbours), doorbell,
+                                         std::move(own_doorbell), mesh.arena(), health_));
 }
 
 }  // namespace hvd

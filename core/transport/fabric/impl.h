@@ -15,22 +15,22 @@
 #include "base/mutex.h"
 #include "net/channel.h"
 #include "net/poller.h"
-#include "transport/control/ringer.h"
+#include "transport/control/socket_waker.h"
 #include "transport/fabric.h"
-#include "transport/shm/host_links.h"
 #include "transport/shm/lifeline.h"
-#include "transport/tcp/doorman.h"
-#include "transport/tcp/lobby.h"
+#include "transport/shm/shm_group.h"
+#include "transport/tcp/peer_acceptor.h"
+#include "transport/tcp/peer_directory.h"
 #include "transport/tcp/peer_watch.h"
-#include "transport/tcp/roster.h"
+#include "transport/tcp/pending_connections.h"
 #include "transport/waiting.h"
 
 namespace hvd {
 
 class Fabric::Impl {
  public:
-  Impl(const FabricOptions& options, const Secret& secret, StoreClient* store)
-      : options_(options), secret_(secret), store_(store) {}
+  Impl(const FabricOptions& options, const Secret& secret, RendezvousClient* rendezvous)
+      : options_(options), secret_(secret), rendezvous_(rendezvous) {}
   ~Impl();
 
   Status join(Deadline deadline);
@@ -39,8 +39,8 @@ class Fabric::Impl {
   Status give_up(const Status& why);
   Result<std::unique_ptr<Transport>> make_mesh(uint64_t communicator, const std::vector<int>& ranks,
                                                Deadline deadline) HVD_EXCLUDES(meshes_mutex_);
-  Result<std::unique_ptr<ControlPort>> make_control(uint64_t communicator, Transport& mesh,
-                                                    Deadline deadline) HVD_EXCLUDES(meshes_mutex_);
+  Result<std::unique_ptr<ControlPlane>> make_control(uint64_t communicator, Transport& mesh,
+                                                     Deadline deadline) HVD_EXCLUDES(meshes_mutex_);
   void leave();
 
   // Opens a connection to `to` and greets it.
@@ -56,13 +56,13 @@ class Fabric::Impl {
   // What make_control needs to know of a mesh that make_mesh made, for as long as that exists.
   struct Made {
     std::vector<int> ranks;  // of the job
-    HostLinks* host_links;   // or null
+    ShmGroup* shm_group;     // or null
   };
 
   // Parts of give_up(). The first rank that has not published itself, or -1.
   int first_missing();
-  // The store ends with this process: a rank that comes later would find nobody there and blame the
-  // network. Waits for the others to hear of the loss, for a short time.
+  // The rendezvous server ends with this process: a rank that comes later would find nobody there
+  // and blame the network. Waits for the others to hear of the loss, for a short time.
   void tell_late_ranks(int lost);
 
   // Steps of join().
@@ -79,9 +79,9 @@ class Fabric::Impl {
   bool needs_tags(int peer) const;
   // A failure of the rendezvous; all meshes share it if it is the loss of a rank.
   Status lost_at_store(const Status& failure);
-  Result<std::unique_ptr<HostLinks>> join_host(uint64_t communicator, const Topology& topology,
-                                               int rank, const std::vector<int>& ranks,
-                                               Deadline deadline);
+  Result<std::unique_ptr<ShmGroup>> join_shm_group(uint64_t communicator, const Topology& topology,
+                                                   int rank, const std::vector<int>& ranks,
+                                                   Deadline deadline);
   Result<bool> hosts_share_memory(uint64_t communicator, const Topology& topology,
                                   const std::vector<int>& ranks, Deadline deadline);
   Result<Channel> open_control(uint64_t communicator, int to, Deadline deadline);
@@ -98,20 +98,20 @@ class Fabric::Impl {
   // Constant once joined.
   const FabricOptions options_;
   const Secret secret_;
-  StoreClient* const store_;
+  RendezvousClient* const rendezvous_;
   Health health_;
-  std::optional<Roster> roster_;
+  std::optional<PeerDirectory> directory_;
   std::optional<Topology> topology_;
   std::vector<std::string> listening_on_;
   WaitPolicy policy_;
-  bool entered_ = false;  // the group of this round at the store
+  bool entered_ = false;  // the group of this round at the rendezvous server
 
-  LifelineKeeper keeper_;
+  LifelineHolder lifelines_;
   std::unique_ptr<Poller> poller_;
   std::unique_ptr<PeerWatch> watch_;
-  std::unique_ptr<Ringer> ringer_;
-  std::unique_ptr<Doorman> doorman_;  // hvd-net only, once that runs
-  Lobby lobby_;
+  std::unique_ptr<SocketWaker> waker_;
+  std::unique_ptr<PeerAcceptor> peer_acceptor_;  // hvd-net only, once that runs
+  PendingConnections pending_connections_;
 
   Mutex meshes_mutex_;
   std::map<uint64_t, Made> meshes_ HVD_GUARDED_BY(meshes_mutex_);

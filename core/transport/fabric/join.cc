@@ -47,7 +47,7 @@ Status Fabric::Impl::join(Deadline deadline) {
         HVD_LOG(kWarning, "{}; a job of one rank does not use it", found.status().message());
       }
     }
-    roster_.emplace(0, std::vector<PeerRecord>{record});
+    directory_.emplace(0, std::vector<PeerRecord>{record});
     topology_ = Topology::one_host(1);
     return Status::ok();
   }
@@ -58,16 +58,16 @@ Status Fabric::Impl::join(Deadline deadline) {
   std::vector<Fd> listeners;
   HVD_TRY(bind_listeners(record, listeners));
   HVD_TRY(gather(record, deadline));
-  if (roster_->all_local()) listeners.clear();
+  if (directory_->all_local()) listeners.clear();
   HVD_TRY(start(std::move(local.socket), std::move(listeners)));
   return connect_watches(deadline);
 }
 
 Status Fabric::Impl::give_up(const Status& why) {
   if (!entered_) return why;
-  // What follows is a courtesy to the other ranks. A store that does not answer, because its
-  // answers do not arrive, must not keep this rank for its usual limit.
-  store_->set_answer_timeout(options_.linger);
+  // What follows is a courtesy to the other ranks. A rendezvous server that does not answer,
+  // because its answers do not arrive, must not keep this rank for its usual limit.
+  rendezvous_->set_answer_timeout(options_.linger);
   int lost = why.lost_rank();
   std::string text = why.message();
   const std::string prefix = fmt::format("rank {}: ", lost);  // put there again
@@ -81,14 +81,14 @@ Status Fabric::Impl::give_up(const Status& why) {
         "HOROVOD_GLOO_TIMEOUT_SECONDS",
         options_.rank);
   }
-  const Status first = store_->report_loss(lost >= 0 ? lost : options_.rank, text);
-  (void)store_->set(told_key(options_.round, options_.rank), "");
-  if (store_->is_served_here()) tell_late_ranks(first.lost_rank());
+  const Status first = rendezvous_->report_loss(lost >= 0 ? lost : options_.rank, text);
+  (void)rendezvous_->set(told_key(options_.round, options_.rank), "");
+  if (rendezvous_->is_served_here()) tell_late_ranks(first.lost_rank());
   return why.lost_rank() >= 0 && first.lost_rank() >= 0 ? first : why;
 }
 
 int Fabric::Impl::first_missing() {
-  const auto keys = store_->list(fmt::format("{}/rank/", options_.round));
+  const auto keys = rendezvous_->list(fmt::format("{}/rank/", options_.round));
   if (!keys.is_ok()) return -1;
   for (int rank = 0; rank < options_.size; ++rank) {
     const std::string key = record_key(options_.round, rank);
@@ -104,8 +104,8 @@ void Fabric::Impl::tell_late_ranks(int lost) {
   }
   // As a member of the group we would not get to wait: it has lost a rank.
   entered_ = false;
-  if (!store_->leave_group().is_ok()) return;
-  (void)store_->wait_all(keys, Deadline::after(options_.linger));
+  if (!rendezvous_->leave_group().is_ok()) return;
+  (void)rendezvous_->wait_all(keys, Deadline::after(options_.linger));
 }
 
 Status Fabric::Impl::bind_listeners(PeerRecord& record, std::vector<Fd>& listeners) {
@@ -121,12 +121,12 @@ Status Fabric::Impl::bind_listeners(PeerRecord& record, std::vector<Fd>& listene
 }
 
 Status Fabric::Impl::gather(const PeerRecord& record, Deadline deadline) {
-  HVD_TRY(store_->enter_group(options_.round, options_.rank));
+  HVD_TRY(rendezvous_->enter_group(options_.round, options_.rank));
   entered_ = true;
-  HVD_TRY(store_->set(record_key(options_.round, options_.rank), encode(record)));
+  HVD_TRY(rendezvous_->set(record_key(options_.round, options_.rank), encode(record)));
   std::vector<std::string> keys;
   for (int rank = 0; rank < options_.size; ++rank) keys.push_back(record_key(options_.round, rank));
-  const auto values = store_->wait_all(keys, deadline);
+  const auto values = rendezvous_->wait_all(keys, deadline);
   if (!values.is_ok()) return values.status().with_context("wait for all ranks of the job");
   std::vector<PeerRecord> records;
   for (int rank = 0; rank < options_.size; ++rank) {
@@ -142,34 +142,34 @@ Status Fabric::Impl::gather(const PeerRecord& record, Deadline deadline) {
                       record.name(), protection(record)));
     }
   }
-  roster_.emplace(options_.rank, std::move(records));
+  directory_.emplace(options_.rank, std::move(records));
   std::vector<int> all(options_.size);
   std::iota(all.begin(), all.end(), 0);
-  topology_ = roster_->topology(all);
-  policy_ = WaitPolicy::for_ranks_on_host(roster_->ranks_on_machine());
+  topology_ = directory_->topology(all);
+  policy_ = WaitPolicy::for_ranks_on_host(directory_->ranks_on_machine());
   return Status::ok();
 }
 
 Status Fabric::Impl::start(Fd local_listener, std::vector<Fd> listeners) {
   watch_ = std::make_unique<PeerWatch>(options_.rank, options_.size, options_.heartbeat_timeout,
                                        *poller_, health_);
-  ringer_ = std::make_unique<Ringer>(*poller_);
-  Doorman::Options options;
+  waker_ = std::make_unique<SocketWaker>(*poller_);
+  PeerAcceptor::Options options;
   options.rank = options_.rank;
   options.size = options_.size;
   options.round = options_.round;
   options.tls = options_.tls;
-  doorman_ = std::make_unique<Doorman>(std::move(options), secret_, *poller_,
-                                       [this](const Hello& hello, AuthenticatedStream peer) {
-                                         return on_peer(hello, std::move(peer));
-                                       });
-  HVD_TRY(doorman_->listen(std::move(local_listener),
-                           fmt::format("rank {}, socket for its own host", options_.rank)));
+  peer_acceptor_ = std::make_unique<PeerAcceptor>(
+      std::move(options), secret_, *poller_, [this](const Hello& hello, AuthenticatedStream peer) {
+        return on_peer(hello, std::move(peer));
+      });
+  HVD_TRY(peer_acceptor_->listen(std::move(local_listener),
+                                 fmt::format("rank {}, socket for its own host", options_.rank)));
   for (Fd& listener : listeners) {
     HVD_TRY_ASSIGN(const Endpoint endpoint, local_endpoint(listener));
     listening_on_.push_back(endpoint.to_string());
-    HVD_TRY(doorman_->listen(std::move(listener),
-                             fmt::format("rank {}, {}", options_.rank, endpoint.to_string())));
+    HVD_TRY(peer_acceptor_->listen(
+        std::move(listener), fmt::format("rank {}, {}", options_.rank, endpoint.to_string())));
   }
   HVD_TRY_ASSIGN(thread_, try_start_thread("hvd-net", [this] { run(); }));
   return Status::ok();
@@ -191,7 +191,7 @@ Status Fabric::Impl::connect_watches(Deadline deadline) {
     }
     HVD_TRY(watch_->add(peer, /*outgoing=*/true,
                         Channel(std::move(opened).value(), kWatchMessageLimit),
-                        (*roster_)[peer].name(), watchable_pid(peer)));
+                        (*directory_)[peer].name(), watchable_pid(peer)));
   }
   const Status complete = watch_->wait_complete(deadline);
   if (!complete.is_ok()) health_.fail(complete);

@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kPauseWithoutMemory{10};
 }  // namespace
 
 void Fabric::Impl::run() noexcept {
-  keeper_.install_on_this_thread();
+  lifelines_.install_on_this_thread();
   while (!stop_) {
     try {
       serve();
@@ -29,42 +29,43 @@ void Fabric::Impl::run() noexcept {
 
 void Fabric::Impl::serve() {
   watch_->update();
-  if (left_) doorman_.reset();  // nobody is let in any more
+  if (left_) peer_acceptor_.reset();  // nobody is let in any more
   Deadline deadline = watch_->next_beat();
-  if (doorman_) deadline = earlier(deadline, doorman_->next_deadline());
+  if (peer_acceptor_) deadline = earlier(deadline, peer_acceptor_->next_deadline());
   if (const Status waited = poller_->wait(events_, deadline); !waited.is_ok()) {
     health_.fail(waited.with_context("network thread"));
     std::this_thread::sleep_for(kPauseWithoutMemory);
     return;
   }
   for (const PollEvent& event : events_) {
-    if (ringer_->on_event(event) || watch_->on_event(event)) continue;
-    if (doorman_) (void)doorman_->on_event(event);
+    if (waker_->on_event(event) || watch_->on_event(event)) continue;
+    if (peer_acceptor_) (void)peer_acceptor_->on_event(event);
   }
-  if (doorman_) doorman_->expire();
+  if (peer_acceptor_) peer_acceptor_->expire();
   watch_->beat();
 }
 
 Status Fabric::Impl::on_peer(const Hello& hello, AuthenticatedStream peer) {
   if (hello.purpose == Hello::Purpose::kData) {
-    return lobby_.put_data(hello, make_in_link(hello.from, std::move(peer)));
+    return pending_connections_.put_data(hello, make_in_link(hello.from, std::move(peer)));
   }
-  if (hello.purpose == Hello::Purpose::kControl) return lobby_.put_control(hello, std::move(peer));
+  if (hello.purpose == Hello::Purpose::kControl)
+    return pending_connections_.put_control(hello, std::move(peer));
   return watch_->add(hello.from, /*outgoing=*/false, Channel(std::move(peer), kWatchMessageLimit),
-                     (*roster_)[hello.from].name(), watchable_pid(hello.from));
+                     (*directory_)[hello.from].name(), watchable_pid(hello.from));
 }
 
 int Fabric::Impl::watchable_pid(int peer) const {
-  const PeerRecord& record = (*roster_)[peer];
-  const bool same_process = record.pid == (*roster_)[options_.rank].pid;
-  return roster_->shares_pids(peer) && !same_process ? record.pid : 0;
+  const PeerRecord& record = (*directory_)[peer];
+  const bool same_process = record.pid == (*directory_)[options_.rank].pid;
+  return directory_->shares_pids(peer) && !same_process ? record.pid : 0;
 }
 
 void Fabric::Impl::leave() {
   if (watch_ == nullptr || left_.exchange(true)) return;
   watch_->say_goodbye();
   // So that nobody waits for us who makes a mesh.
-  if (std::exchange(entered_, false)) (void)store_->leave_group();
+  if (std::exchange(entered_, false)) (void)rendezvous_->leave_group();
   health_.leave(aborted("this rank has left the job"));
   poller_->wake();
 }
@@ -73,7 +74,7 @@ void Fabric::Impl::leave() {
 // would take them with it, and their peers would take us for dead.
 Fabric::Impl::~Impl() {
   leave();
-  if (entered_) (void)store_->leave_group();
+  if (entered_) (void)rendezvous_->leave_group();
   if (!thread_.joinable()) return;
   stop_ = true;
   poller_->wake();

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <utility>
 
-#include "transport/control/tree_port.h"
+#include "transport/control/tree_control_plane.h"
 
 namespace hvd {
 namespace {
@@ -164,7 +164,7 @@ std::unique_ptr<Transport> InprocHub::transport(int rank) {
   return std::make_unique<InprocTransport>(*this, rank);
 }
 
-std::unique_ptr<ControlPort> InprocHub::control(int rank) {
+std::unique_ptr<ControlPlane> InprocHub::control(int rank) {
   MutexLock lock(control_mutex_);
   if (control_ == nullptr) {
     auto made = Segment::create(SegmentKind::kHeap, ControlMemory::bytes_needed(size()));
@@ -173,7 +173,7 @@ std::unique_ptr<ControlPort> InprocHub::control(int rank) {
   }
   const ControlMemory memory(control_->memory(), size());
   ControlTree tree = ControlTree::of(rank, topology_);
-  std::vector<TreePort::Neighbour> neighbours;
+  std::vector<TreeControlPlane::Neighbour> neighbours;
   if (tree.parent >= 0) {
     neighbours.push_back(
         {tree.parent, tree.parent, RingEdge::to_parent(memory, rank, tree.parent)});
@@ -181,8 +181,9 @@ std::unique_ptr<ControlPort> InprocHub::control(int rank) {
   for (const int child : tree.children) {
     neighbours.push_back({child, child, RingEdge::to_child(memory, rank, child)});
   }
-  return std::make_unique<TreePort>(std::move(tree), std::move(neighbours), memory.seat(rank).bell,
-                                    /*own_bell=*/nullptr, /*arena=*/nullptr, health_[rank]);
+  return std::make_unique<TreeControlPlane>(
+      std::move(tree), std::move(neighbours), memory.endpoint(rank).doorbell,
+      /*own_doorbell=*/nullptr, /*arena=*/nullptr, health_[rank]);
 }
 
 Status InprocHub::status(int rank) {

@@ -9,7 +9,7 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
-#include "transport/control/port.h"
+#include "transport/control/control_plane.h"
 #include "transport/control/ring_edge.h"
 #include "transport/health.h"
 #include "transport/shm/segment.h"
@@ -55,7 +55,7 @@ class InprocHub {
   // it fail with kPeerLost, those between others go on.
   std::unique_ptr<Transport> transport(int rank);
   // The same for its control plane, whatever hosts the ranks are said to be on.
-  std::unique_ptr<ControlPort> control(int rank) HVD_EXCLUDES(control_mutex_);
+  std::unique_ptr<ControlPlane> control(int rank) HVD_EXCLUDES(control_mutex_);
 
   int size() const { return topology_.size(); }
 

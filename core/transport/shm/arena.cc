@@ -36,7 +36,7 @@ constexpr int kPollsBetweenChecks = 64;
 constexpr int kMostToMap = 8;
 
 struct Offsets {
-  size_t mark_lines;
+  size_t progress_lines;
   size_t lifelines;
   size_t slots;
   size_t end;
@@ -45,8 +45,8 @@ struct Offsets {
 Offsets offsets_for(int ranks) {
   const auto count = static_cast<size_t>(ranks);
   Offsets at{};
-  at.mark_lines = sizeof(PublishedFailure);
-  at.lifelines = at.mark_lines + count * 64;
+  at.progress_lines = sizeof(PublishedFailure);
+  at.lifelines = at.progress_lines + count * 64;
   at.slots = round_up(at.lifelines + count * sizeof(Lifeline), kPage);
   at.end = at.slots + count * Arena::kSlots * Arena::slot_bytes_for(ranks);
   return at;
@@ -69,20 +69,21 @@ size_t Arena::slot_bytes_for(int ranks) {
 
 size_t Arena::bytes_needed(int ranks) { return offsets_for(ranks).end; }
 
-Arena::Arena(Bytes memory, int rank, std::vector<int> names, LifelineKeeper& keeper, Health& health)
+Arena::Arena(Bytes memory, int rank, std::vector<int> job_ranks, LifelineHolder& holder,
+             Health& health)
     : rank_(rank),
-      names_(std::move(names)),
+      job_ranks_(std::move(job_ranks)),
       slot_bytes_(slot_bytes_for(size())),
       policy_(WaitPolicy::for_ranks_on_host(size())),
       failure_(at_offset<PublishedFailure>(memory, 0)),
-      mark_lines_(at_offset<MarkLine>(memory, offsets_for(size()).mark_lines)),
+      progress_lines_(at_offset<ProgressLine>(memory, offsets_for(size()).progress_lines)),
       lifelines_(at_offset<Lifeline>(memory, offsets_for(size()).lifelines)),
       slots_(at_offset<std::byte>(memory, offsets_for(size()).slots)),
-      keeper_(keeper),
+      holder_(holder),
       health_(health) {
   HVD_CHECK(memory.size() >= bytes_needed(size()));
-  static_assert(sizeof(MarkLine) == 64);
-  keeper_.hold(lifelines_[rank_]);
+  static_assert(sizeof(ProgressLine) == 64);
+  holder_.hold(lifelines_[rank_]);
   // A process that ends because of a failure is not the one that was lost: the others of the host
   // find the reason here, which was written before its end.
   listener_ = std::make_unique<Health::Listener>(health_, [this](const Status& failure) {
@@ -91,12 +92,12 @@ Arena::Arena(Bytes memory, int rank, std::vector<int> names, LifelineKeeper& kee
 }
 
 Arena::~Arena() {
-  if (mark_.in_child()) {
+  if (fork_generation_.in_child()) {
     (void)listener_.release();  // its end takes a lock that may be held for ever there
     return;
   }
   listener_.reset();
-  keeper_.release(lifelines_[rank_]);
+  holder_.release(lifelines_[rank_]);
 }
 
 Status Arena::populate_slots(Bytes memory, int rank, int ranks) {
@@ -107,8 +108,8 @@ Status Arena::populate_slots(Bytes memory, int rank, int ranks) {
 
 Status Arena::open(Deadline deadline) {
   const uint64_t turn = begin_turns(1);
-  raise(Mark::kFilled, turn);
-  HVD_TRY(wait_all(Mark::kFilled, turn, deadline));
+  raise(ArenaStage::kFilled, turn);
+  HVD_TRY(wait_all(ArenaStage::kFilled, turn, deadline));
   // Pages that exist already: mapping them here costs a seventh of making them. If it fails they
   // are mapped when they are first used.
   const size_t all = kSlots * slot_bytes_ * static_cast<size_t>(size());
@@ -116,16 +117,16 @@ Status Arena::open(Deadline deadline) {
   return Status::ok();
 }
 
-Status Arena::wait_all(Mark mark, uint64_t turn, Deadline deadline) {
+Status Arena::wait_all(ArenaStage stage, uint64_t turn, Deadline deadline) {
   for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank_) HVD_TRY(wait(peer, mark, turn, deadline));
+    if (peer != rank_) HVD_TRY(wait(peer, stage, turn, deadline));
   }
-  if (mark == Mark::kFilled) all_filled_ = std::max(all_filled_, turn);
+  if (stage == ArenaStage::kFilled) all_filled_ = std::max(all_filled_, turn);
   return Status::ok();
 }
 
-Status Arena::wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline) {
-  SharedWord& awaited = word(peer, mark);
+Status Arena::wait_slowly(int peer, ArenaStage stage, uint64_t turn, Deadline deadline) {
+  SharedWord& awaited = word(peer, stage);
   Backoff backoff(policy_);
   ProgressLimit limit(deadline, health_);
   uint64_t before = 0;
@@ -140,7 +141,7 @@ Status Arena::wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline)
     HVD_TRY(check());
     // In this order: the mark may have been the last thing it did.
     if (has_left(peer) && awaited.load() < turn) {
-      return fail(peer_lost(names_[peer], "it left the job"));
+      return fail(peer_lost(job_ranks_[peer], "it left the job"));
     }
     if (std::exchange(before, seen) != seen) limit.restart();  // the peer gets on
     if (limit.expired()) {
@@ -150,7 +151,7 @@ Status Arena::wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline)
           timeout_error(fmt::format("rank {} timed out waiting for rank {} on the same host, which "
                                     "is alive but does not take "
                                     "part",
-                                    names_[rank_], names_[peer])));
+                                    job_ranks_[rank_], job_ranks_[peer])));
     }
     awaited.sleep(seen, std::min<std::chrono::microseconds>(
                             kLongestSleep, std::chrono::duration_cast<std::chrono::microseconds>(
@@ -164,7 +165,7 @@ Status Arena::check_peer(int peer) {
   if (lifelines_[peer].state() != Lifeline::State::kDied) return Status::ok();
   // Again, since it may have ended because of a failure that it published after our first look.
   HVD_TRY(check_published());
-  return fail(peer_lost(names_[peer], "its process died"));
+  return fail(peer_lost(job_ranks_[peer], "its process died"));
 }
 
 Status Arena::check_published() {
@@ -211,7 +212,7 @@ void Arena::publish_failure(const Status& failure) noexcept {
   }
   // As seen_by_others() has it, which takes memory.
   const bool broken = is_broken(failure);
-  failure_->lost_rank = broken ? names_[rank_] : failure.lost_rank();
+  failure_->lost_rank = broken ? job_ranks_[rank_] : failure.lost_rank();
   failure_->code = static_cast<int32_t>(broken ? StatusCode::kPeerLost : failure.code());
   std::memcpy(failure_->text, text.data(), std::min(text.size(), sizeof(failure_->text) - 1));
   failure_->state.store(PublishedFailure::kComplete, std::memory_order_release);
@@ -226,7 +227,7 @@ Result<std::unique_ptr<SharedBuffer>> Arena::make_buffer(size_t bytes, SegmentKi
     const size_t length = std::min(text.size(), slot_bytes_ - 1);
     std::memcpy(to, text.data(), length);
     to[length] = std::byte{0};
-    raise(Mark::kFilled, turn);
+    raise(ArenaStage::kFilled, turn);
   };
   const auto text_of = [this](int peer, uint64_t turn) {
     const char* text = reinterpret_cast<const char*>(slot(peer, turn));
@@ -244,7 +245,7 @@ Result<std::unique_ptr<SharedBuffer>> Arena::make_buffer(size_t bytes, SegmentKi
   } else {
     put(announce, "");
   }
-  HVD_TRY(wait_all(Mark::kFilled, announce, deadline));
+  HVD_TRY(wait_all(ArenaStage::kFilled, announce, deadline));
   if (rank_ != 0) {
     const std::string descriptor = text_of(0, announce);
     segment = descriptor.empty() ? Result<std::unique_ptr<Segment>>(unavailable("not created"))
@@ -253,17 +254,17 @@ Result<std::unique_ptr<SharedBuffer>> Arena::make_buffer(size_t bytes, SegmentKi
   Status made = segment.status();
   if (made.is_ok()) made = Segment::populate((*segment)->memory().subspan(part * rank_, part));
   put(answer, made.message());
-  HVD_TRY(wait_all(Mark::kFilled, answer, deadline));
+  HVD_TRY(wait_all(ArenaStage::kFilled, answer, deadline));
   for (int peer = 0; peer < size(); ++peer) {
     if (const std::string error = text_of(peer, answer); !error.empty()) {
       return unavailable(
-          fmt::format("shared buffer of {} bytes: rank {}: {}", bytes, names_[peer], error));
+          fmt::format("shared buffer of {} bytes: rank {}: {}", bytes, job_ranks_[peer], error));
     }
   }
   (*segment)->forget_name();
   (void)Segment::populate((*segment)->memory());  // all pages exist, as in open()
   std::vector<Bytes> parts;
-  for (size_t peer = 0; peer < names_.size(); ++peer) {
+  for (size_t peer = 0; peer < job_ranks_.size(); ++peer) {
     parts.push_back((*segment)->memory().subspan(part * peer, bytes));
   }
   return std::make_unique<SharedBuffer>(std::move(*segment), rank_, std::move(parts));

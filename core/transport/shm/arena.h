@@ -26,7 +26,7 @@
 
 #include "base/bytes.h"
 #include "base/deadline.h"
-#include "base/fork_mark.h"
+#include "base/fork_generation.h"
 #include "base/status.h"
 #include "transport/health.h"
 #include "transport/shm/segment.h"
@@ -37,9 +37,9 @@ namespace hvd {
 
 struct Lifeline;
 struct PublishedFailure;
-class LifelineKeeper;
+class LifelineHolder;
 
-enum class Mark { kFilled = 0, kReduced = 1 };
+enum class ArenaStage { kFilled = 0, kReduced = 1 };
 
 // A buffer that every rank of the host can address: a collective that finds its data here reduces
 // it where it lies, without slots. Fusion buffers are made of these.
@@ -62,7 +62,7 @@ class SharedBuffer {
 class Arena {
  public:
   static constexpr int kSlots = 5;
-  static constexpr int kMarks = 2;
+  static constexpr int kStages = 2;
   static constexpr int kMostRanks = 512;  // on one host
 
   // How much memory an arena for `ranks` takes, and how much of it one slot has.
@@ -72,10 +72,10 @@ class Arena {
   // ranks of the host can agree to do without one: kUnavailable when there is no room.
   static Status populate_slots(Bytes memory, int rank, int ranks);
 
-  // `memory` is zeroed, shared by all `names.size()` ranks and outlives the arena. `names` are the
-  // ranks in the communicator, for messages. The keeper's thread has to be running. Returns before
-  // the others have come.
-  Arena(Bytes memory, int rank, std::vector<int> names, LifelineKeeper& keeper, Health& health);
+  // `memory` is zeroed, shared by all `job_ranks.size()` ranks and outlives the arena. `job_ranks`
+  // are the ranks in the communicator, for messages. The lifelines's thread has to be running.
+  // Returns before the others have come.
+  Arena(Bytes memory, int rank, std::vector<int> job_ranks, LifelineHolder& holder, Health& health);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -86,7 +86,7 @@ class Arena {
 
   // Place among the ranks of this host, which is not the rank in the communicator.
   int rank() const { return rank_; }
-  int size() const { return static_cast<int>(names_.size()); }
+  int size() const { return static_cast<int>(job_ranks_.size()); }
   size_t slot_bytes() const { return slot_bytes_; }
   // 64-byte aligned.
   std::byte* slot(int rank, uint64_t turn) const {
@@ -103,19 +103,19 @@ class Arena {
   // Waits until this rank's slot of `turn` may be written.
   Status claim(uint64_t turn, Deadline deadline) {
     if (turn < 2 || all_filled_ >= turn - 2) return Status::ok();
-    return wait_all(Mark::kFilled, turn - 2, deadline);
+    return wait_all(ArenaStage::kFilled, turn - 2, deadline);
   }
 
-  // Announces that this rank has done `mark` for all turns up to `turn`.
-  void raise(Mark mark, uint64_t turn) { word(rank_, mark).raise(turn); }
-  // Waits until `peer` has raised `mark` to `turn`. kPeerLost when a rank dies meanwhile.
-  Status wait(int peer, Mark mark, uint64_t turn, Deadline deadline) {
+  // Announces that this rank has done `stage` for all turns up to `turn`.
+  void raise(ArenaStage stage, uint64_t turn) { word(rank_, stage).raise(turn); }
+  // Waits until `peer` has raised `stage` to `turn`. kPeerLost when a rank dies meanwhile.
+  Status wait(int peer, ArenaStage stage, uint64_t turn, Deadline deadline) {
     if (step_hook_) HVD_TRY(step_hook_());
-    if (word(peer, mark).load() >= turn) return Status::ok();
-    return wait_slowly(peer, mark, turn, deadline);
+    if (word(peer, stage).load() >= turn) return Status::ok();
+    return wait_slowly(peer, stage, turn, deadline);
   }
   // Waits for every other rank.
-  Status wait_all(Mark mark, uint64_t turn, Deadline deadline);
+  Status wait_all(ArenaStage stage, uint64_t turn, Deadline deadline);
 
   // Collective: every rank calls it with the same size, and all get the buffer or all an error.
   // Its pages are present in every rank's page table on return.
@@ -132,35 +132,35 @@ class Arena {
   bool has_left(int peer) const;
 
  private:
-  struct alignas(64) MarkLine {
-    SharedWord marks[kMarks];
+  struct alignas(64) ProgressLine {
+    SharedWord words[kStages];
   };
 
-  SharedWord& word(int rank, Mark mark) const {
-    return mark_lines_[rank].marks[static_cast<int>(mark)];
+  SharedWord& word(int rank, ArenaStage stage) const {
+    return progress_lines_[rank].words[static_cast<int>(stage)];
   }
-  Status wait_slowly(int peer, Mark mark, uint64_t turn, Deadline deadline);
+  Status wait_slowly(int peer, ArenaStage stage, uint64_t turn, Deadline deadline);
   Status check_peer(int peer);
   Status check_published();
   Status fail(const Status& failure);
   // Lets the other ranks of the host know of a failure; the first one is kept. Allocates nothing.
   void publish_failure(const Status& failure) noexcept;
 
-  const ForkMark mark_;
+  const ForkGeneration fork_generation_;
   const int rank_;
-  const std::vector<int> names_;
+  const std::vector<int> job_ranks_;
   const size_t slot_bytes_;
   const WaitPolicy policy_;
   // In the shared memory, in this order.
   PublishedFailure* const failure_;
-  MarkLine* const mark_lines_;
+  ProgressLine* const progress_lines_;
   Lifeline* const lifelines_;
   std::byte* const slots_;
-  LifelineKeeper& keeper_;
+  LifelineHolder& holder_;
   Health& health_;
   std::unique_ptr<Health::Listener> listener_;  // publishes failures
   std::function<Status()> step_hook_;
-  uint64_t next_turn_ = 1;   // marks start at 0, "nothing done yet"
+  uint64_t next_turn_ = 1;   // progress words start at 0, "nothing done yet"
   uint64_t all_filled_ = 0;  // every rank is known to have raised kFilled to this
 };
 

@@ -17,21 +17,21 @@ Lifeline::State Lifeline::state() const {
   return value == 0 ? State::kNotHeld : State::kAlive;
 }
 
-LifelineKeeper::LifelineKeeper() {
+LifelineHolder::LifelineHolder() {
   head_.list.next = &head_.list;
   head_.futex_offset = offsetof(Lifeline, word) - offsetof(Lifeline, node);
   head_.list_op_pending = nullptr;
 }
 
-LifelineKeeper::~LifelineKeeper() { HVD_CHECK(head_.list.next == &head_.list); }
+LifelineHolder::~LifelineHolder() { HVD_CHECK(head_.list.next == &head_.list); }
 
-void LifelineKeeper::install_on_this_thread() {
+void LifelineHolder::install_on_this_thread() {
   MutexLock lock(mutex_);
   thread_id_ = static_cast<uint32_t>(syscall(SYS_gettid));
   HVD_CHECK(syscall(SYS_set_robust_list, &head_, sizeof(head_)) == 0);
 }
 
-void LifelineKeeper::hold(Lifeline& lifeline) {
+void LifelineHolder::hold(Lifeline& lifeline) {
   MutexLock lock(mutex_);
   HVD_CHECK(thread_id_ != 0);
   // The word first, the list second: the kernel ignores words that do not hold its thread's id.
@@ -42,7 +42,7 @@ void LifelineKeeper::hold(Lifeline& lifeline) {
   head_.list.next = &lifeline.node;
 }
 
-void LifelineKeeper::release(Lifeline& lifeline) {
+void LifelineHolder::release(Lifeline& lifeline) {
   MutexLock lock(mutex_);
   lifeline.left.store(1, std::memory_order_release);
   robust_list* before = &head_.list;

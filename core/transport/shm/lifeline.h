@@ -31,12 +31,12 @@ struct alignas(64) Lifeline {
 
 // Holds the lifelines of one process. Made and used by any thread; run by one that lives as long
 // as the process or until every lifeline has been released.
-class LifelineKeeper {
+class LifelineHolder {
  public:
-  LifelineKeeper();
-  ~LifelineKeeper();
-  LifelineKeeper(const LifelineKeeper&) = delete;
-  LifelineKeeper& operator=(const LifelineKeeper&) = delete;
+  LifelineHolder();
+  ~LifelineHolder();
+  LifelineHolder(const LifelineHolder&) = delete;
+  LifelineHolder& operator=(const LifelineHolder&) = delete;
 
   // Once, on the long-lived thread, before the first hold(). The thread may use no robust
   // pthread mutex, whose list this replaces.

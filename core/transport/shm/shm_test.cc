@@ -17,7 +17,7 @@ namespace hvd {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::KeeperThread;
+using testing::LifelineThread;
 using testing::run_host;
 
 Deadline soon() { return Deadline::after(20s); }
@@ -103,7 +103,7 @@ TEST(Segment, ANamedFileOfADeadCreatorIsUnlinkedByTheNextOne) {
 TEST(Arena, SlotsCarryEveryTurnWhateverTheSkewOfTheRanks) {
   constexpr int kRanks = 3;
   constexpr int kTurns = 2'000;
-  run_host(kRanks, SegmentKind::kHeap, [](HostLinks& links, Health&) {
+  run_host(kRanks, SegmentKind::kHeap, [](ShmGroup& links, Health&) {
     Arena& arena = links.arena();
     std::minstd_rand random(arena.rank());
     for (int i = 0; i < kTurns; ++i) {
@@ -111,9 +111,9 @@ TEST(Arena, SlotsCarryEveryTurnWhateverTheSkewOfTheRanks) {
       ASSERT_OK(arena.claim(turn, soon()));
       const uint64_t mine = turn * 10 + arena.rank();
       std::memcpy(arena.slot(arena.rank(), turn), &mine, sizeof(mine));
-      arena.raise(Mark::kFilled, turn);
+      arena.raise(ArenaStage::kFilled, turn);
       for (int peer = 0; peer < kRanks; ++peer) {
-        ASSERT_OK(arena.wait(peer, Mark::kFilled, turn, soon()));
+        ASSERT_OK(arena.wait(peer, ArenaStage::kFilled, turn, soon()));
         if (random() % 100 == 0) std::this_thread::yield();
         uint64_t theirs = 0;
         std::memcpy(&theirs, arena.slot(peer, turn), sizeof(theirs));
@@ -124,11 +124,11 @@ TEST(Arena, SlotsCarryEveryTurnWhateverTheSkewOfTheRanks) {
 }
 
 TEST(Arena, AWaitForASleepingRankEndsAtTheDeadlineAndTellsEverybody) {
-  run_host(3, SegmentKind::kHeap, [](HostLinks& links, Health& health) {
+  run_host(3, SegmentKind::kHeap, [](ShmGroup& links, Health& health) {
     Arena& arena = links.arena();
     const uint64_t turn = arena.begin_turns(1);
     if (arena.rank() == 0) return;  // leaves: the others must not wait for ever
-    const Status status = arena.wait_all(Mark::kFilled, turn, Deadline::after(50ms));
+    const Status status = arena.wait_all(ArenaStage::kFilled, turn, Deadline::after(50ms));
     EXPECT_FALSE(status.is_ok());
     EXPECT_TRUE(health.failed());
     if (status.code() == StatusCode::kPeerLost) {
@@ -138,39 +138,39 @@ TEST(Arena, AWaitForASleepingRankEndsAtTheDeadlineAndTellsEverybody) {
 }
 
 TEST(Arena, AFailureElsewhereEndsTheWaitsOfAllRanksOfTheHost) {
-  run_host(3, SegmentKind::kHeap, [](HostLinks& links, Health& health) {
+  run_host(3, SegmentKind::kHeap, [](ShmGroup& links, Health& health) {
     Arena& arena = links.arena();
     const uint64_t turn = arena.begin_turns(1);
     if (arena.rank() == 0) health.fail(peer_lost(17, "host b: connection reset"));
-    const Status status = arena.wait_all(Mark::kFilled, turn, soon());
+    const Status status = arena.wait_all(ArenaStage::kFilled, turn, soon());
     EXPECT_EQ(status.lost_rank(), 17) << status.to_string();
     EXPECT_EQ(status.message(), "rank 17: host b: connection reset");
     // Stay until the others have seen it.
-    (void)arena.wait_all(Mark::kReduced, turn, Deadline::after(100ms));
+    (void)arena.wait_all(ArenaStage::kReduced, turn, Deadline::after(100ms));
   });
 }
 
 TEST(Arena, ASharedBufferIsTheSameMemoryForAll) {
-  run_host(4, SegmentKind::kHeap, [](HostLinks& links, Health&) {
+  run_host(4, SegmentKind::kHeap, [](ShmGroup& links, Health&) {
     Arena& arena = links.arena();
     auto buffer = arena.make_buffer(100'000, SegmentKind::kMemfd, soon());
     ASSERT_OK(buffer);
     ASSERT_EQ((*buffer)->mine().size(), 100'000u);
     (*buffer)->mine()[99'999] = static_cast<std::byte>(arena.rank() + 1);
     const uint64_t turn = arena.begin_turns(1);
-    arena.raise(Mark::kFilled, turn);
-    ASSERT_OK(arena.wait_all(Mark::kFilled, turn, soon()));
+    arena.raise(ArenaStage::kFilled, turn);
+    ASSERT_OK(arena.wait_all(ArenaStage::kFilled, turn, soon()));
     for (int peer = 0; peer < 4; ++peer) {
       EXPECT_EQ((*buffer)->part(peer)[99'999], static_cast<std::byte>(peer + 1));
     }
-    arena.raise(Mark::kReduced, turn);
-    ASSERT_OK(arena.wait_all(Mark::kReduced, turn, soon()));
+    arena.raise(ArenaStage::kReduced, turn);
+    ASSERT_OK(arena.wait_all(ArenaStage::kReduced, turn, soon()));
   });
 }
 
 TEST(Pipe, BytesArriveInOrderInPiecesOfAnySize) {
   constexpr size_t kTotal = 3 << 20;
-  run_host(2, SegmentKind::kHeap, [](HostLinks& links, Health&) {
+  run_host(2, SegmentKind::kHeap, [](ShmGroup& links, Health&) {
     std::minstd_rand random(1);
     const auto value = [](size_t at) { return static_cast<std::byte>(at * 31 >> 3); };
     std::vector<std::byte> block(200'000);
@@ -197,14 +197,14 @@ TEST(Pipe, BytesArriveInOrderInPiecesOfAnySize) {
 
 #if !defined(HVD_THREAD_SANITIZER)
 TEST(Arena, ARankThatEndsBecauseOfALossElsewhereIsNotTheOneThatWasLost) {
-  auto made = Segment::create(SegmentKind::kMemfd, HostLinks::bytes_needed(2));
+  auto made = Segment::create(SegmentKind::kMemfd, ShmGroup::bytes_needed(2));
   ASSERT_OK(made);
   const auto run = [&](int rank, auto body) {
-    KeeperThread keeper;
+    LifelineThread lifelines;
     Health health;
     auto segment = Segment::attach((*made)->descriptor());
     HVD_CHECK(segment.is_ok());
-    HostLinks links(std::move(*segment), rank, {0, 1}, keeper.keeper(), health);
+    ShmGroup links(std::move(*segment), rank, {0, 1}, lifelines.lifelines(), health);
     HVD_CHECK(links.arena().open(soon()).is_ok());
     body(links.arena(), health);
   };
@@ -216,7 +216,7 @@ TEST(Arena, ARankThatEndsBecauseOfALossElsewhereIsNotTheOneThatWasLost) {
     });
   }
   run(1, [](Arena& arena, Health&) {
-    const Status waited = arena.wait(0, Mark::kFilled, 100, soon());
+    const Status waited = arena.wait(0, ArenaStage::kFilled, 100, soon());
     EXPECT_EQ(waited.message(), "rank 7: connection reset");
   });
   waitpid(child, nullptr, 0);
@@ -225,7 +225,7 @@ TEST(Arena, ARankThatEndsBecauseOfALossElsewhereIsNotTheOneThatWasLost) {
 // Kills a process of a gigabyte. Returns how long it took until a rank that waits has seen it.
 std::chrono::steady_clock::duration kill_a_large_process() {
   constexpr size_t kVictimBytes = size_t{1} << 30;
-  auto segment = Segment::create(SegmentKind::kMemfd, HostLinks::bytes_needed(2));
+  auto segment = Segment::create(SegmentKind::kMemfd, ShmGroup::bytes_needed(2));
   EXPECT_OK(segment);
   int ready[2];
   EXPECT_EQ(pipe(ready), 0);
@@ -233,11 +233,11 @@ std::chrono::steady_clock::duration kill_a_large_process() {
   const pid_t parent = getpid();
   const pid_t victim = fork();
   if (victim == 0) {
-    KeeperThread keeper;
+    LifelineThread lifelines;
     Health health;
     auto mine = Segment::attach(descriptor);
     if (!mine.is_ok() || getppid() != parent) _exit(1);
-    HostLinks links(std::move(*mine), 1, {4, 9}, keeper.keeper(), health);
+    ShmGroup links(std::move(*mine), 1, {4, 9}, lifelines.lifelines(), health);
     void* large =
         mmap(nullptr, kVictimBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     std::memset(large, 1, kVictimBytes);
@@ -245,9 +245,9 @@ std::chrono::steady_clock::duration kill_a_large_process() {
     (void)!write(ready[1], "x", 1);
     while (true) pause();
   }
-  KeeperThread keeper;
+  LifelineThread lifelines;
   Health health;
-  HostLinks links(std::move(*segment), 0, {4, 9}, keeper.keeper(), health);
+  ShmGroup links(std::move(*segment), 0, {4, 9}, lifelines.lifelines(), health);
   EXPECT_OK(links.arena().open(Deadline::after(60s)));
   char byte = 0;
   EXPECT_EQ(read(ready[0], &byte, 1), 1);
@@ -257,7 +257,7 @@ std::chrono::steady_clock::duration kill_a_large_process() {
     killed = std::chrono::steady_clock::now();
     kill(victim, SIGKILL);
   });
-  const Status status = links.arena().wait_all(Mark::kFilled, 99, soon());
+  const Status status = links.arena().wait_all(ArenaStage::kFilled, 99, soon());
   const auto seen = std::chrono::steady_clock::now();
   killer.join();
   EXPECT_EQ(status.code(), StatusCode::kPeerLost) << status.to_string();

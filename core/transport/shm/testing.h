@@ -11,16 +11,16 @@
 
 #include "base/thread.h"
 #include "transport/health.h"
-#include "transport/shm/host_links.h"
+#include "transport/shm/shm_group.h"
 
 namespace hvd::testing {
 
-// A LifelineKeeper and the thread it runs on.
-class KeeperThread {
+// A LifelineHolder and the thread it runs on.
+class LifelineThread {
  public:
-  KeeperThread() {
-    thread_ = start_thread("keeper", [this] {
-      keeper_.install_on_this_thread();
+  LifelineThread() {
+    thread_ = start_thread("lifelines", [this] {
+      lifelines_.install_on_this_thread();
       std::unique_lock lock(mutex_);
       installed_ = true;
       changed_.notify_all();
@@ -29,7 +29,7 @@ class KeeperThread {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return installed_; });
   }
-  ~KeeperThread() {
+  ~LifelineThread() {
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
@@ -37,10 +37,10 @@ class KeeperThread {
     changed_.notify_all();
     thread_.join();
   }
-  LifelineKeeper& keeper() { return keeper_; }
+  LifelineHolder& lifelines() { return lifelines_; }
 
  private:
-  LifelineKeeper keeper_;
+  LifelineHolder lifelines_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool installed_ = false;
@@ -51,20 +51,20 @@ class KeeperThread {
 // Runs `body(links, health)` on `ranks` threads that share a segment of `kind`.
 template <typename Body>
 void run_host(int ranks, SegmentKind kind, Body body) {
-  auto first = Segment::create(kind, HostLinks::bytes_needed(ranks));
+  auto first = Segment::create(kind, ShmGroup::bytes_needed(ranks));
   HVD_CHECK(first.is_ok());
   const std::string descriptor = (*first)->descriptor();
-  std::vector<int> names(ranks);
-  std::iota(names.begin(), names.end(), 0);
+  std::vector<int> job_ranks(ranks);
+  std::iota(job_ranks.begin(), job_ranks.end(), 0);
   std::vector<std::thread> threads;
   threads.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     threads.push_back(start_thread("rank" + std::to_string(rank), [&, rank] {
-      KeeperThread keeper;
+      LifelineThread lifelines;
       Health health;
       auto segment = Segment::attach(descriptor);
       HVD_CHECK(segment.is_ok());
-      HostLinks links(std::move(*segment), rank, names, keeper.keeper(), health);
+      ShmGroup links(std::move(*segment), rank, job_ranks, lifelines.lifelines(), health);
       HVD_CHECK(links.arena().open(Deadline::after(std::chrono::seconds(20))).is_ok());
       body(links, health);
     }));

@@ -18,7 +18,7 @@ inline constexpr size_t kNameLimit = 1024;          // of any text below
 inline constexpr size_t kHelloLimit = 2048;         // of an encoded Hello
 inline constexpr size_t kWatchMessageLimit = 2048;  // of an encoded WatchMessage
 
-// One rank, as it publishes itself in the rendezvous store.
+// One rank, as it publishes itself in the rendezvous server.
 struct PeerRecord {
   std::string host_name;
   std::string boot_id;  // of the kernel that the rank runs on

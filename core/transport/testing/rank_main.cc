@@ -2,7 +2,7 @@
 // One rank of a job as a process of its own, for tests of what only processes and hosts can show.
 //
 //   hvd_rank <task> <rank> …       as rank_place.h says
-//   hvd_rank store <ip:port>       serves as the store until its standard input ends
+//   hvd_rank store <ip:port>       serves as the rendezvous server until its standard input ends
 //
 // It writes one line per event to standard output; times are of the monotonic clock, in
 // microseconds, and comparable on a machine.
@@ -22,7 +22,7 @@
 //
 // These stop for good half-way through coming together, to be killed there:
 //
-//   absent     is known to the store, but has not said where it is:   ready
+//   absent     is known to the rendezvous server, but has not said where it is:   ready
 //   joined     has joined, but does not make the mesh:                ready
 //   attached   has the memory of the host, but no hold on its life:   ready
 //
@@ -40,11 +40,11 @@
 #include <thread>
 #include <vector>
 
+#include "net/rendezvous.h"
 #include "net/secret.h"
-#include "net/store.h"
 #include "transport/fabric.h"
 #include "transport/shm/arena.h"
-#include "transport/testing/rank_place.h"
+#include "transport/testing/rank_arguments.h"
 
 namespace hvd {
 namespace {
@@ -125,22 +125,22 @@ Status meet(Transport& net) {
   if (net.arena() == nullptr) return precondition("no arena");
   const uint64_t turn = net.arena()->begin_turns(1);
   say("ready");
-  return net.arena()->wait_all(Mark::kFilled, turn, limit());
+  return net.arena()->wait_all(ArenaStage::kFilled, turn, limit());
 }
 
 // Sleeps until one more message has come. An engine that is idle hears of urgent ones alone.
-Status next_message(ControlPort& port, Bell::Listener listener, ControlPort::Take take) {
+Status next_message(ControlPlane& control, Doorbell::Listener listener, ControlPlane::Take take) {
   while (true) {
-    port.bell().listen(listener);
-    port.arm();
-    HVD_TRY_ASSIGN(const int count, port.receive(take));
+    control.doorbell().listen(listener);
+    control.arm();
+    HVD_TRY_ASSIGN(const int count, control.receive(take));
     if (count > 0) return Status::ok();
-    port.bell().sleep(listener, 60s);
-    HVD_TRY(port.check());
+    control.doorbell().sleep(listener, 60s);
+    HVD_TRY(control.check());
   }
 }
 
-Status add_up(Transport& net, ControlPort& port) {
+Status add_up(Transport& net, ControlPlane& control) {
   int sum = net.rank();
   size_t received = 0;
   const auto add = [&](int, ConstBytes message) {
@@ -148,24 +148,24 @@ Status add_up(Transport& net, ControlPort& port) {
     sum += std::stoi(std::string(text_of(message)));
     return Status::ok();
   };
-  while (received < port.tree().children.size()) {
-    HVD_TRY(next_message(port, Bell::Listener::kKeeper, add));
+  while (received < control.tree().children.size()) {
+    HVD_TRY(next_message(control, Doorbell::Listener::kEngineThread, add));
   }
-  if (port.tree().parent >= 0) {
-    HVD_TRY(port.send(port.tree().parent, bytes_of(std::to_string(sum)), Urgency::kUsual));
+  if (control.tree().parent >= 0) {
+    HVD_TRY(control.send(control.tree().parent, bytes_of(std::to_string(sum)), Urgency::kUsual));
     sum = 0;
-    HVD_TRY(next_message(port, Bell::Listener::kKeeper, add));
+    HVD_TRY(next_message(control, Doorbell::Listener::kEngineThread, add));
   }
-  for (const int child : port.tree().children) {
-    HVD_TRY(port.send(child, bytes_of(std::to_string(sum)), Urgency::kUsual));
+  for (const int child : control.tree().children) {
+    HVD_TRY(control.send(child, bytes_of(std::to_string(sum)), Urgency::kUsual));
   }
   if (sum != net.size() * (net.size() - 1) / 2) return internal_error("a wrong sum");
   return exchange(net);  // nobody leaves before all are done
 }
 
-Status be_idle(ControlPort& port) {
+Status be_idle(ControlPlane& control) {
   say("ready");
-  return next_message(port, Bell::Listener::kIdleKeeper,
+  return next_message(control, Doorbell::Listener::kIdleEngineThread,
                       [](int, ConstBytes) { return Status::ok(); });
 }
 
@@ -198,9 +198,9 @@ Status exchange_after_child(Transport& net) {
 
 Status serve_store(const std::string& where) {
   HVD_TRY_ASSIGN(const Secret secret, testing::job_secret());
-  StoreServerOptions options;
+  RendezvousServerOptions options;
   HVD_TRY_ASSIGN(options.bind, Endpoint::parse(where));
-  HVD_TRY_ASSIGN(const auto store, StoreServer::start(secret, options));
+  HVD_TRY_ASSIGN(const auto rendezvous, RendezvousServer::start(secret, options));
   say("ready");
   std::string line;
   while (std::getline(std::cin, line)) {
@@ -210,24 +210,24 @@ Status serve_store(const std::string& where) {
 
 Status run_rank(const std::vector<std::string>& args) {
   const Deadline deadline = limit();
-  HVD_TRY_ASSIGN(const auto place, testing::RankPlace::take(args, deadline));
-  const auto& [options, secret, store] = place;
+  HVD_TRY_ASSIGN(const auto place, testing::RankArguments::take(args, deadline));
+  const auto& [options, secret, rendezvous] = place;
   if (args[1] == "absent") {
-    HVD_TRY(store->enter_group(options.round, options.rank));
+    HVD_TRY(rendezvous->enter_group(options.round, options.rank));
     stay();
   }
-  HVD_TRY_ASSIGN(const auto fabric, Fabric::join(options, secret, store.get(), deadline));
+  HVD_TRY_ASSIGN(const auto fabric, Fabric::join(options, secret, rendezvous.get(), deadline));
   if (args[1] == "joined") stay();
   if (args[1] == "attached") {
-    HVD_TRY(store->set(fmt::format("{}/shm/0/0/{}", options.round, options.rank), "ok "));
+    HVD_TRY(rendezvous->set(fmt::format("{}/shm/0/0/{}", options.round, options.rank), "ok "));
     stay();
   }
   std::vector<int> all(options.size);
   std::iota(all.begin(), all.end(), 0);
   HVD_TRY_ASSIGN(const auto net, fabric->make_mesh(0, all, deadline));
   if (args[1] == "control" || args[1] == "idle") {
-    HVD_TRY_ASSIGN(const auto port, fabric->make_control(0, *net, deadline));
-    return args[1] == "idle" ? be_idle(*port) : add_up(*net, *port);
+    HVD_TRY_ASSIGN(const auto control, fabric->make_control(0, *net, deadline));
+    return args[1] == "idle" ? be_idle(*control) : add_up(*net, *control);
   }
   if (args[1] == "exchange") return exchange(*net);
   if (args[1] == "stream") return stream(*net);
@@ -246,13 +246,13 @@ Status run_rank(const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv, argv + argc);
-  const bool store = argc == 3 && args[1] == "store";
-  if (argc != 7 && !store) {
+  const bool rendezvous = argc == 3 && args[1] == "store";
+  if (argc != 7 && !rendezvous) {
     std::cerr << "usage: hvd_rank task rank size host interface store\n";
     return 2;
   }
   const pid_t started_as = getpid();
-  const hvd::Status outcome = store ? hvd::serve_store(args[2]) : hvd::run_rank(args);
+  const hvd::Status outcome = rendezvous ? hvd::serve_store(args[2]) : hvd::run_rank(args);
   // A forked child has run through all destructors by now. What its parent's other threads had
   // allocated is no leak of its own, so it ends before the leak sanitizer looks.
   if (getpid() != started_as) _exit(outcome.is_ok() ? 0 : 1);

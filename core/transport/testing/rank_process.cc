@@ -17,19 +17,25 @@ namespace hvd::testing {
 
 Result<RankProcess> RankProcess::start(const std::string& task, int rank, int size,
                                        const std::string& host, const Secret& secret,
-                                       const StoreServer& store) {
-  return start_program(HVD_RANK_PROGRAM, task, rank, size, host, secret, store);
+                                       const RendezvousServer& rendezvous) {
+  return start_program(HVD_RANK_PROGRAM, task, rank, size, host, secret, rendezvous);
 }
 
 Result<RankProcess> RankProcess::start_program(const std::string& program, const std::string& task,
                                                int rank, int size, const std::string& host,
-                                               const Secret& secret, const StoreServer& store) {
+                                               const Secret& secret,
+                                               const RendezvousServer& rendezvous) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return io_error("make a pipe", errno);
   Fd output(ends[0]);
   const Fd input(ends[1]);
-  std::vector<std::string> words{program, task, std::to_string(rank),        std::to_string(size),
-                                 host,    "lo", store.endpoint().to_string()};
+  std::vector<std::string> words{program,
+                                 task,
+                                 std::to_string(rank),
+                                 std::to_string(size),
+                                 host,
+                                 "lo",
+                                 rendezvous.endpoint().to_string()};
   std::vector<std::string> settings{"HVD_RANK_SECRET=" + secret.to_base64()};
   for (char** setting = environ; *setting != nullptr; ++setting) settings.emplace_back(*setting);
   std::vector<char*> argv;

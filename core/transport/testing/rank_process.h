@@ -8,8 +8,8 @@
 #include "base/deadline.h"
 #include "base/status.h"
 #include "net/fd.h"
+#include "net/rendezvous.h"
 #include "net/secret.h"
-#include "net/store.h"
 
 namespace hvd::testing {
 
@@ -18,11 +18,12 @@ class RankProcess {
   // Runs testing/rank_main.cc.
   static Result<RankProcess> start(const std::string& task, int rank, int size,
                                    const std::string& host, const Secret& secret,
-                                   const StoreServer& store);
+                                   const RendezvousServer& rendezvous);
   // Runs a program that takes its place by rank_place.h.
   static Result<RankProcess> start_program(const std::string& program, const std::string& task,
                                            int rank, int size, const std::string& host,
-                                           const Secret& secret, const StoreServer& store);
+                                           const Secret& secret,
+                                           const RendezvousServer& rendezvous);
   RankProcess(RankProcess&& other) noexcept;
   RankProcess& operator=(RankProcess&&) = delete;
   // Kills it if it still runs.

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/thread.h"
+#include "net/rendezvous.h"
 #include "net/secret.h"
-#include "net/store.h"
 #include "transport/fabric.h"
 #include "transport/inproc/inproc.h"
 #include "transport/testing/lending.h"
@@ -23,7 +23,7 @@ namespace {
 // wait for the others.
 using Connect = std::function<Result<std::unique_ptr<Transport>>(int rank)>;
 // The same for the control plane over a transport that `connect` made.
-using Control = std::function<Result<std::unique_ptr<ControlPort>>(int rank, Transport& net)>;
+using Control = std::function<Result<std::unique_ptr<ControlPlane>>(int rank, Transport& net)>;
 
 struct World {
   Connect connect;
@@ -61,27 +61,27 @@ std::vector<int> uneven_hosts(int n) {
 // A job over the loopback interface, with its own store. Hosts differ by name alone.
 struct FabricWorld {
   Secret secret = Secret::generate();
-  std::unique_ptr<StoreServer> store;
-  std::vector<std::unique_ptr<StoreClient>> clients;
+  std::unique_ptr<RendezvousServer> rendezvous;
+  std::vector<std::unique_ptr<RendezvousClient>> clients;
   std::vector<std::unique_ptr<Fabric>> fabrics;
 };
 
 World fabric_world(const std::vector<int>& host_of, bool tags) {
   const auto n = static_cast<int>(host_of.size());
   auto world = std::make_shared<FabricWorld>();
-  StoreServerOptions options;
+  RendezvousServerOptions options;
   options.bind = Endpoint::loopback();
-  auto store = StoreServer::start(world->secret, options);
-  HVD_CHECK(store.is_ok());
-  world->store = std::move(store).value();
+  auto rendezvous = RendezvousServer::start(world->secret, options);
+  HVD_CHECK(rendezvous.is_ok());
+  world->rendezvous = std::move(rendezvous).value();
   world->clients.resize(n);
   world->fabrics.resize(n);
   World made;
   made.connect = [world, host_of, tags](int rank) -> Result<std::unique_ptr<Transport>> {
     const Deadline deadline = Deadline::after(std::chrono::seconds(30));
     HVD_TRY_ASSIGN(world->clients[rank],
-                   StoreClient::connect(std::vector<Endpoint>{world->store->endpoint()},
-                                        world->secret, /*tls=*/false, deadline));
+                   RendezvousClient::connect(std::vector<Endpoint>{world->rendezvous->endpoint()},
+                                             world->secret, /*tls=*/false, deadline));
     FabricOptions mine;
     mine.rank = rank;
     mine.size = static_cast<int>(host_of.size());
@@ -187,11 +187,11 @@ std::vector<Status> outcomes_of_ranks(TransportKind kind, int n,
 }
 
 std::vector<Status> outcomes_of_members(
-    TransportKind kind, int n, const std::function<Status(Transport&, ControlPort&)>& body) {
+    TransportKind kind, int n, const std::function<Status(Transport&, ControlPlane&)>& body) {
   const Kind& known = find(kind);
   const World world = known.make_world(known.host_of(n));
   std::vector<std::unique_ptr<Transport>> ranks(n);
-  std::vector<std::unique_ptr<ControlPort>> ports(n);
+  std::vector<std::unique_ptr<ControlPlane>> ports(n);
   return run(world.connect, ranks, [&](Transport& net) -> Status {
     HVD_TRY_ASSIGN(ports[net.rank()], world.control(net.rank(), net));
     return body(net, *ports[net.rank()]);

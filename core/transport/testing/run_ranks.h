@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "transport/control/port.h"
+#include "transport/control/control_plane.h"
 #include "transport/faults.h"
 #include "transport/transport.h"
 
@@ -40,7 +40,7 @@ std::vector<Status> outcomes_of_ranks(TransportKind kind, int n,
 
 // As above, with a control plane over each transport; it lives as long.
 std::vector<Status> outcomes_of_members(
-    TransportKind kind, int n, const std::function<Status(Transport&, ControlPort&)>& body);
+    TransportKind kind, int n, const std::function<Status(Transport&, ControlPlane&)>& body);
 
 // As outcomes_of_ranks, with each rank behind a FaultyTransport that follows `plan`.
 struct FaultyRun {
@@ -75,8 +75,8 @@ void run_ranks(TransportKind kind, int n, Body body) {
 
 template <typename Body>
 void run_members(TransportKind kind, int n, Body body) {
-  expect_all_ok(kind, outcomes_of_members(kind, n, [&](Transport& net, ControlPort& port) {
-                  return run_body(body, net, port);
+  expect_all_ok(kind, outcomes_of_members(kind, n, [&](Transport& net, ControlPlane& control) {
+                  return run_body(body, net, control);
                 }));
 }
 

@@ -7,7 +7,7 @@
 #include "output.h"
 #include "python.h"
 #include "seal.h"
-#include "store.h"
+#include "rendezvous.h"
 
 namespace {
 
@@ -59,7 +59,8 @@ constexpr Constant kConstants[] = {
 
 int fill(PyObject* module) {
   if (!load_exceptions() || !add_output_type(module)) return -1;
-  for (PyMethodDef* methods : {operation_methods, job_methods(), seal_methods(), store_methods()}) {
+  for (PyMethodDef* methods :
+       {operation_methods, job_methods(), seal_methods(), rendezvous_methods()}) {
     if (PyModule_AddFunctions(module, methods) != 0) return -1;
   }
   for (const Constant& constant : kConstants) {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """horovod.run: a function on several ranks, from a script or a notebook.
 
-The function and the results travel by cloudpickle through a rendezvous store of this process's own,
-which lets nobody in who does not have the secret of this run.
+The function and the results travel by cloudpickle through a rendezvous server in this process.
+A client that does not know the secret of this run is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TextIO
 
-from horovod.runner import call, mailbox, output
+from horovod.runner import call, output, rendezvous
 
 __all__ = ["run"]
 
@@ -115,16 +115,16 @@ def run(
     command += [executable or sys.executable, "-m", "horovod.runner.run_task"]
 
     is_local = hosts is None and hostfile is None and host_discovery_script is None
-    with mailbox.Office(is_local) as office:
-        office.send_pickled("func", packed)
-        status = _run_to_the_end(command, os.environ | office.settings(), bool(use_mpi))
-        results = office.results()
+    with rendezvous.RendezvousServer(is_local) as server:
+        server.send_pickled("func", packed)
+        status = _run_to_the_end(command, os.environ | server.settings(), bool(use_mpi))
+        results = server.results()
     expected = num_proc if min_num_proc is None else min_num_proc
     return _take_results(results, expected, status)
 
 
-def _take_results(results: dict[int, mailbox.Result], expected: int, status: int) -> list[Any]:
-    cause = mailbox.cause_of(results)
+def _take_results(results: dict[int, rendezvous.Result], expected: int, status: int) -> list[Any]:
+    cause = rendezvous.cause_of(results)
     if cause is not None:
         rank, result = cause
         raise RuntimeError(
@@ -135,7 +135,7 @@ def _take_results(results: dict[int, mailbox.Result], expected: int, status: int
         raise RuntimeError(
             f"one or more processes exited with non-zero status; horovodrun ended with {status}"
         )
-    return mailbox.values_of(results, expected)
+    return rendezvous.values_of(results, expected)
 
 
 def _run_to_the_end(command: list[str], environment: dict[str, str], by_mpirun: bool) -> int:
@@ -154,7 +154,7 @@ def _run_to_the_end(command: list[str], environment: dict[str, str], by_mpirun: 
 
 @contextlib.contextmanager
 def _output(stream: TextIO, number: int, by_mpirun: bool) -> Iterator[int | None]:
-    """Where the launcher is to write: the same place, also in a notebook, which has no file.
+    """Where the launcher is to write: the same stream, also in a notebook, which has no file.
 
     by_mpirun: puts together what mpirun shows in pieces, with those of other ranks in between.
     """

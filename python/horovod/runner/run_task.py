@@ -5,25 +5,25 @@ from __future__ import annotations
 
 import sys
 
-from horovod.runner import mailbox
+from horovod.runner import rendezvous
 from horovod.runner.common.util import env
 
 
 def main() -> int:
-    box = mailbox.of_rank()
+    client = rendezvous.of_rank()
     rank, size = env.get_env_rank_and_size()
-    box.put("size", size)
+    client.put("size", size)
     try:
         # Fails where a module that the function comes from is not installed: the caller hears it.
-        _, (func, args, kwargs) = box.get("func")
-        result = mailbox.Result(func(*args, **kwargs))
+        _, (func, args, kwargs) = client.get("func")
+        result = rendezvous.Result(func(*args, **kwargs))
     except Exception as error:
-        result = mailbox.Result(error=error)
+        result = rendezvous.Result(error=error)
     try:
-        box.put(f"result/{rank}", result)
+        client.put(f"result/{rank}", result)
     except Exception as error:  # a value that cannot be pickled
-        result = mailbox.Result(error=error)
-        box.put(f"result/{rank}", result)
+        result = rendezvous.Result(error=error)
+        client.put(f"result/{rank}", result)
     if result.error is not None:
         print(result.traceback, file=sys.stderr, flush=True)
     return 0 if result.error is None else 1

@@ -283,7 +283,7 @@ def check_on_demand(conf: Any, wanted: int) -> None:
         )
 
 
-class Job:
+class SparkJob:
     """A run of tasks, in a thread of its own; leaving it cancels what is left of it."""
 
     def __init__(self, cluster: Cluster, size: int, work: Work) -> None:
@@ -299,7 +299,7 @@ class Job:
         except Exception as error:
             self.error = error
 
-    def __enter__(self) -> Job:
+    def __enter__(self) -> SparkJob:
         self._thread.start()
         return self
 

@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Callable
 
 from horovod.runner import run as run_here
-from horovod.spark import meeting, runner
+from horovod.spark import protocol, runner
 
 __all__ = ["HorovodRunner"]
 
@@ -59,7 +59,7 @@ class HorovodRunner:
             streams={
                 1: sys.stdout if everything else None,
                 2: sys.stderr if everything else None,
-                meeting.MESSAGES: sys.stdout,
+                protocol.MESSAGES: sys.stdout,
             },
         )[0]
 

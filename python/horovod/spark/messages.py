@@ -7,23 +7,23 @@ import os
 import threading
 
 from horovod.common import settings
-from horovod.runner import mailbox
-from horovod.spark import meeting
+from horovod.runner import rendezvous
+from horovod.spark import protocol
 
 _lock = threading.Lock()
-_box: mailbox.Box | None = None
+_client: rendezvous.RendezvousClient | None = None
 
 
 def send(text: str) -> bool:
     """False if nobody reads them: not every run shows messages, and not every process is a rank."""
-    global _box  # noqa: PLW0603
-    if meeting.LISTENS not in os.environ:
+    global _client  # noqa: PLW0603
+    if protocol.LISTENS not in os.environ:
         return False
     with _lock:
-        _box = _box or mailbox.another_of_rank()
-        if _box is None:
+        _client = _client or rendezvous.another_of_rank()
+        if _client is None:
             return False
         rank = int(settings.text("HOROVOD_RANK"))
-        piece = meeting.Piece(rank, meeting.MESSAGES, f"{text}\n".encode())
-        _box.append(meeting.OUTPUT, piece)
+        piece = protocol.OutputPiece(rank, protocol.MESSAGES, f"{text}\n".encode())
+        _client.append(protocol.OUTPUT, piece)
     return True

@@ -16,12 +16,12 @@ from typing import TextIO
 
 from horovod.runner.common.util import safe_shell_exec, tiny_shell_exec
 from horovod.runner.output import Lines, Untagged
-from horovod.spark import meeting
+from horovod.spark import protocol
 
 REMEDY = "or leave use_mpi out: ranks need no MPI"
 _REMOTE_SHELL = "horovod.spark.remote_shell"
 # Which Python and which folder is the executor's matter: the driver may have others.
-_RANK = f'cd "${meeting.FOLDER}" && exec "${meeting.PYTHON}" -m horovod.spark.task.mpi_rank'
+_RANK = f'cd "${protocol.FOLDER}" && exec "${protocol.PYTHON}" -m horovod.spark.task.mpi_rank'
 
 
 def check() -> None:
@@ -38,13 +38,13 @@ def check() -> None:
         )
 
 
-def command(places: list[meeting.Place], more: list[str]) -> list[str]:
-    """The line of mpirun; `places` by rank."""
-    hosts = {place.host: place.local_size for place in places}
+def command(assignments: list[protocol.RankAssignment], more: list[str]) -> list[str]:
+    """The line of mpirun; `assignments` by rank."""
+    hosts = {assignment.host: assignment.local_size for assignment in assignments}
     agent = f"{sys.executable} -m {_REMOTE_SHELL}"
     return [
         *("mpirun", "--allow-run-as-root", "--tag-output"),
-        *("-np", str(len(places))),
+        *("-np", str(len(assignments))),
         *("-H", ",".join(f"{host}:{slots}" for host, slots in hosts.items())),
         *("-bind-to", "none", "-map-by", "slot"),
         *("-mca", "pml", "ob1", "-mca", "btl", "^openib"),
@@ -65,12 +65,12 @@ class Mpirun:
     def __init__(
         self,
         words: list[str],
-        invitation: meeting.Invitation,
+        settings: protocol.TaskSettings,
         streams: dict[int, TextIO | None],
         with_time: bool,
     ) -> None:
         self._words = words
-        self._invitation = invitation
+        self._settings = settings
         self._stdout = Lines(streams[1] or sys.stdout, "stdout", with_time)
         self._stderr = Lines(streams[2] or sys.stderr, "stderr", with_time)
         self._stop = threading.Event()
@@ -86,18 +86,18 @@ class Mpirun:
             failed = f"mpirun could not be run: {error}"
         if self._stop.is_set():
             return
-        box = self._invitation.accept()
+        client = self._settings.connect()
         if failed:
-            box.append(meeting.FAILED, meeting.Failure(failed))
-        box.put(meeting.OVER, True)
+            client.append(protocol.FAILED, protocol.Failure(failed))
+        client.put(protocol.OVER, True)
 
     def _run_in(self, folder: str) -> int:
         environment = {
             **os.environ,
             "TMPDIR": folder,
-            meeting.STORE: self._invitation.addresses,
-            meeting.SECRET: self._invitation.secret,
-            "HOROVOD_TLS": str(int(self._invitation.tls)),
+            protocol.RENDEZVOUS: self._settings.addresses,
+            protocol.SECRET: self._settings.secret,
+            "HOROVOD_TLS": str(int(self._settings.tls)),
             # Of this Python, for the remote shell.
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from horovod.runner.output import Lines
-from horovod.spark import meeting
+from horovod.spark import protocol
 
 LOOK_SECONDS = 0.2  # how often to look whether the run is over
 REST_SECONDS = 5.0  # for what is left to show of ranks that have not ended well
-LABELS = {1: "stdout", 2: "stderr", meeting.MESSAGES: ""}
+LABELS = {1: "stdout", 2: "stderr", protocol.MESSAGES: ""}
 
 _log = logging.getLogger("horovod.spark")
 
@@ -34,7 +34,7 @@ class _Writer:
         }
         self._decoders: dict[tuple[int, int], codecs.IncrementalDecoder] = {}
 
-    def add(self, piece: meeting.Piece) -> None:
+    def add(self, piece: protocol.OutputPiece) -> None:
         stream = self._shown.get(piece.stream)
         if stream is None:
             return
@@ -50,7 +50,7 @@ class _Writer:
 
 @contextlib.contextmanager
 def shown(
-    invitation: meeting.Invitation,
+    settings: protocol.TaskSettings,
     streams: Mapping[int, TextIO | None],
     labels: Mapping[int, str],
     with_time: bool,
@@ -63,21 +63,21 @@ def shown(
     latest = float("inf")
 
     def pump() -> None:
-        box = invitation.accept()
+        client = settings.connect()
         writer = _Writer(streams, labels, with_time)
         number = 0
         while not over.is_set():
-            there, piece = box.take(meeting.OUTPUT, number, LOOK_SECONDS)
+            there, piece = client.take(protocol.OUTPUT, number, LOOK_SECONDS)
             if there:
                 writer.add(piece)
                 number += 1
         # Ranks that are yet to be ended may go on writing, and one that was killed may have left
         # out a piece.
-        for late in range(number, box.appended(meeting.OUTPUT)):
+        for late in range(number, client.appended(protocol.OUTPUT)):
             if time.monotonic() > latest:
                 _log.warning("what ranks have written last is not shown: it is too much")
                 break
-            there, piece = box.take(meeting.OUTPUT, late, 0)
+            there, piece = client.take(protocol.OUTPUT, late, 0)
             if there:
                 writer.add(piece)
         writer.finish()

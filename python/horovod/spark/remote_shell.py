@@ -9,22 +9,24 @@ from __future__ import annotations
 import os
 import sys
 
-from horovod.runner import mailbox
-from horovod.spark import meeting
+from horovod.runner import rendezvous
+from horovod.spark import protocol
 
 WAIT_SECONDS = 60.0
 
 
 def main(host: str, words: list[str]) -> int:
-    box = mailbox.Box(os.environ[meeting.STORE], os.environ[meeting.SECRET])
+    client = rendezvous.RendezvousClient(
+        os.environ[protocol.RENDEZVOUS], os.environ[protocol.SECRET]
+    )
     # The words are quoted for a shell, as ssh would hand them to one.
-    box.put(meeting.ORDER.format(host), " ".join(words))
-    name = meeting.OBEYED.format(host)
-    there, obeyed = box.get(name, WAIT_SECONDS)
+    client.put(protocol.COMMAND.format(host), " ".join(words))
+    name = protocol.COMMAND_RESULT.format(host)
+    there, result = client.get(name, WAIT_SECONDS)
     while not there:  # mpirun's end ends this process
-        there, obeyed = box.get(name, WAIT_SECONDS)
-    sys.stderr.write(obeyed.output)
-    return obeyed.code
+        there, result = client.get(name, WAIT_SECONDS)
+    sys.stderr.write(result.output)
+    return result.code
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ from typing import Any, Callable, TextIO
 
 from horovod.common import settings
 from horovod.common.exceptions import HorovodInternalError
-from horovod.runner import call, mailbox
+from horovod.runner import call, rendezvous
 from horovod.runner.output import is_interactive
-from horovod.spark import cluster, meeting, mpirun, output
-from horovod.spark.task import host
+from horovod.spark import cluster, mpirun, output, protocol
+from horovod.spark.task import rank_task
 
 _log = logging.getLogger("horovod.spark")
 
@@ -72,7 +72,7 @@ def run(
         num_proc,
         start_timeout,
         env={**(env or {}), **({"HOROVOD_NETWORK_INTERFACES": ",".join(nics)} if nics else {})},
-        streams={1: sys.stdout if as_is else stdout, 2: stderr, meeting.MESSAGES: None},
+        streams={1: sys.stdout if as_is else stdout, 2: stderr, protocol.MESSAGES: None},
         as_is=as_is,
         verbose=verbose,
         with_time=prefix_output_with_timestamp,
@@ -126,57 +126,61 @@ def run_ranks(
     # The log of a Spark inside this process is where the shell shows standard output.
     if as_is and not spark.is_in_driver():
         logged = (1, 2)
-    tls = mailbox.uses_tls({**os.environ, **env})
-    with mailbox.Office(is_local=False, tls=tls) as office:
-        office.send_pickled("func", packed)
-        invitation = meeting.Invitation(
-            addresses=f"{spark.address()}:{office.port}",
-            secret=office.secret,
+    tls = rendezvous.uses_tls({**os.environ, **env})
+    with rendezvous.RendezvousServer(is_local=False, tls=tls) as server:
+        server.send_pickled("func", packed)
+        task_settings = protocol.TaskSettings(
+            addresses=f"{spark.address()}:{server.port}",
+            secret=server.secret,
             tls=tls,
             start_seconds=start_seconds,
             environment=env,
             executable=executable,
             sent=sent,
             logged=logged,
-            wants_messages=mpi_args is None and streams[meeting.MESSAGES] is not None,
+            wants_messages=mpi_args is None and streams[protocol.MESSAGES] is not None,
             uses_mpi=mpi_args is not None,
         )
         # The address that executors have may be one that only they can reach.
-        here = dataclasses.replace(invitation, addresses=f"127.0.0.1:{office.port}")
-        with cluster.Job(spark, num_proc, functools.partial(host.serve, invitation)) as job:
-            ranks = _Ranks(office, job, num_proc)
-            places = ranks.give_places(deadline)
+        here = dataclasses.replace(task_settings, addresses=f"127.0.0.1:{server.port}")
+        with cluster.SparkJob(
+            spark, num_proc, functools.partial(rank_task.run, task_settings)
+        ) as job:
+            ranks = _Ranks(server, job, num_proc)
+            assignments = ranks.assign_ranks(deadline)
             if mpi_args is None:
                 labels = {**output.LABELS, 1: ""} if as_is else output.LABELS
                 with output.shown(here, streams, labels, with_time):
                     return ranks.results()
             else:
-                office.send(meeting.PLACES, places)
-                words = mpirun.command(places, mpi_args)
+                server.send(protocol.ASSIGNMENTS, assignments)
+                words = mpirun.command(assignments, mpi_args)
                 with mpirun.Mpirun(words, here, streams, with_time):
                     return ranks.results()
 
 
 class _Ranks:
-    """Those of one run, from the arrival of their tasks to their results."""
+    """Those of one run, from the location of their tasks to their results."""
 
-    def __init__(self, office: mailbox.Office, job: cluster.Job, size: int) -> None:
-        self._office = office
+    def __init__(
+        self, server: rendezvous.RendezvousServer, job: cluster.SparkJob, size: int
+    ) -> None:
+        self._server = server
         self._job = job
         self._size = size
         self._hosts: dict[int, str] = {}
-        self._failures: list[meeting.Failure] = []
+        self._failures: list[protocol.Failure] = []
 
-    def give_places(self, deadline: float) -> list[meeting.Place]:
-        """Wait for the tasks, and tell each of them its rank; places by rank."""
+    def assign_ranks(self, deadline: float) -> list[protocol.RankAssignment]:
+        """Wait for the tasks, and tell each of them its rank; assignments by rank."""
         told = time.monotonic()
-        arrivals: list[meeting.Arrival] = []
-        while len(arrivals) < self._size:
-            there, arrival = self._office.receive(
-                meeting.ARRIVAL.format(len(arrivals)), LOOK_SECONDS
+        locations: list[protocol.TaskLocation] = []
+        while len(locations) < self._size:
+            there, location = self._server.receive(
+                protocol.LOCATION.format(len(locations)), LOOK_SECONDS
             )
             if there:
-                arrivals.append(arrival)
+                locations.append(location)
             elif self._job.has_ended():
                 raise RuntimeError(self._job_failure()) from self._job.error
             elif time.monotonic() > deadline:
@@ -195,15 +199,15 @@ class _Ranks:
                     self._size,
                     deadline - told,
                 )
-        places = meeting.places_of(arrivals)
-        for index, place in enumerate(places):
-            self._hosts[place.rank] = arrivals[index].name
-            self._office.send(meeting.PLACE.format(index), place)
-        return sorted(places, key=lambda place: place.rank)
+        assignments = protocol.assign_ranks(locations)
+        for index, assignment in enumerate(assignments):
+            self._hosts[assignment.rank] = locations[index].name
+            self._server.send(protocol.ASSIGNMENT.format(index), assignment)
+        return sorted(assignments, key=lambda assignment: assignment.rank)
 
     def _arrived(self) -> int:
-        names = [meeting.ARRIVAL.format(index) for index in range(self._size)]
-        return sum(self._office.receive(name, 0)[0] for name in names)
+        names = [protocol.LOCATION.format(index) for index in range(self._size)]
+        return sum(self._server.receive(name, 0)[0] for name in names)
 
     def _wait(self) -> None:
         """Until the job has ended; a rank that fails ends the others."""
@@ -213,7 +217,7 @@ class _Ranks:
                 deadline = time.monotonic() + END_SECONDS
 
     def _hear_of_failure(self, seconds: float) -> bool:
-        there, failure = self._office.take(meeting.FAILED, len(self._failures), seconds)
+        there, failure = self._server.take(protocol.FAILED, len(self._failures), seconds)
         if there:
             self._failures.append(failure)
         return there
@@ -223,8 +227,8 @@ class _Ranks:
         self._wait()
         while self._hear_of_failure(0):
             pass
-        results = self._office.results()
-        cause = mailbox.cause_of(results)
+        results = self._server.results()
+        cause = rendezvous.cause_of(results)
         # Of a rank that died the others hear as of one they have lost, and may be faster to tell.
         dead = [failure for failure in self._failures if failure.rank not in results]
         if cause and not (dead and isinstance(cause[1].error, HorovodInternalError)):
@@ -237,7 +241,7 @@ class _Ranks:
             raise RuntimeError(f"one or more processes exited with non-zero status. {failure.what}")
         if self._job.error is not None:
             raise RuntimeError(self._job_failure()) from self._job.error
-        return mailbox.values_of(results, self._size)
+        return rendezvous.values_of(results, self._size)
 
     def _job_failure(self) -> str:
         return f"Spark job has failed, or was cancelled: {reason_of(str(self._job.error))}"

@@ -11,7 +11,7 @@ import torch
 
 from horovod import _core
 from horovod.common.basics import Adasum
-from horovod.torch import submit
+from horovod.torch import requests
 from horovod.torch.compression import Compressor
 from horovod.torch.parameters import check_passes, trained
 from horovod.torch.wrapping import Flat, users
@@ -56,7 +56,7 @@ class _DistributedAdasumOptimizer(torch.optim.Optimizer, metaclass=Flat):
         """Start combining what the ranks' steps have changed in `p`."""
         delta, context = self._compression.compress(p.detach() - self._hvd_before[p])
         name = self._parameter_names.get(p)
-        return submit.allreduce_(delta.contiguous(), name, Adasum, 1.0, 1.0, 0), context
+        return requests.allreduce_(delta.contiguous(), name, Adasum, 1.0, 1.0, 0), context
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """The optimizer's own step, then the combination of all ranks' steps."""

@@ -10,7 +10,7 @@ import torch
 
 from horovod import _core
 from horovod.common.process_sets import place_in
-from horovod.torch import submit
+from horovod.torch import requests
 
 Tensor = torch.Tensor
 
@@ -33,7 +33,7 @@ class Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, name: str | None, *how: Any) -> Tensor:
         ctx.name, ctx.how = name, how
-        return _core.wait(submit.allreduce(tensor, name, *how, wait=True))
+        return _core.wait(requests.allreduce(tensor, name, *how, will_wait=True))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -46,7 +46,7 @@ class GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, name: str | None, how: Sequence[Any], *tensors: Tensor) -> Any:
         ctx.name, ctx.how = name, how
-        return tuple(_core.wait(submit.grouped_allreduce(tensors, name, *how, wait=True)))
+        return tuple(_core.wait(requests.grouped_allreduce(tensors, name, *how, will_wait=True)))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
@@ -57,10 +57,10 @@ def own_rows(grad: Tensor, rows: int, name: str | None, set_id: int) -> Tensor:
     """The part of the average gradient that belongs to this rank's `rows`."""
     own = torch.tensor([rows])
     rows_of_all = _core.wait(
-        submit.allgather(own, None if name is None else f"{name}.rows", set_id, wait=True)
+        requests.allgather(own, None if name is None else f"{name}.rows", set_id, will_wait=True)
     )
     how = (_core.AVERAGE, 1.0, 1.0, set_id)
-    grad = _core.wait(submit.allreduce(grad, _grad_name(name), *how, wait=True))
+    grad = _core.wait(requests.allreduce(grad, _grad_name(name), *how, will_wait=True))
     start = int(rows_of_all[: place_in(set_id)[0]].sum())
     return grad.narrow(0, start, rows)
 
@@ -72,7 +72,7 @@ class Allgather(torch.autograd.Function):
     def forward(ctx: Any, tensor: Tensor, name: str | None, set_id: int) -> Tensor:
         ctx.rows = tensor.shape[0] if tensor.dim() else 0
         ctx.name, ctx.set_id = name, set_id
-        return _core.wait(submit.allgather(tensor, name, set_id, wait=True))
+        return _core.wait(requests.allgather(tensor, name, set_id, will_wait=True))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -86,7 +86,7 @@ class GroupedAllgather(torch.autograd.Function):
     def forward(ctx: Any, name: str | None, set_id: int, *tensors: Tensor) -> Any:
         ctx.rows = [tensor.shape[0] for tensor in tensors]
         ctx.name, ctx.set_id = name, set_id
-        return tuple(_core.wait(submit.grouped_allgather(tensors, name, set_id, wait=True)))
+        return tuple(_core.wait(requests.grouped_allgather(tensors, name, set_id, will_wait=True)))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
@@ -101,12 +101,12 @@ class Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, root: int, name: str | None, set_id: int) -> Tensor:
         ctx.root, ctx.name, ctx.set_id = root, name, set_id
-        return _core.wait(submit.broadcast(tensor, root, name, set_id, wait=True))
+        return _core.wait(requests.broadcast(tensor, root, name, set_id, will_wait=True))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         how = (_core.AVERAGE, 1.0, 1.0, ctx.set_id)
-        grad = _core.wait(submit.allreduce(grad, _grad_name(ctx.name), *how, wait=True))
+        grad = _core.wait(requests.allreduce(grad, _grad_name(ctx.name), *how, will_wait=True))
         return grad if _core.rank() == ctx.root else torch.zeros_like(grad), None, None, None
 
 
@@ -115,9 +115,9 @@ class Alltoall(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, tensor: Tensor, splits: submit.Splits, name: str | None, set_id: int
+        ctx: Any, tensor: Tensor, splits: requests.Splits, name: str | None, set_id: int
     ) -> Any:
-        handle = submit.alltoall(tensor, splits, name, set_id, wait=True)
+        handle = requests.alltoall(tensor, splits, name, set_id, will_wait=True)
         output, received = _core.wait(handle)
         ctx.rows, ctx.name, ctx.set_id = tensor.shape[0], name, set_id
         ctx.received = received.tolist()
@@ -126,7 +126,9 @@ class Alltoall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Any) -> Any:
-        handle = submit.alltoall(grad, ctx.received, _grad_name(ctx.name), ctx.set_id, wait=True)
+        handle = requests.alltoall(
+            grad, ctx.received, _grad_name(ctx.name), ctx.set_id, will_wait=True
+        )
         back = _core.wait(handle)[0]
         # Rows beyond the sum of the splits went nowhere.
         missing = ctx.rows - back.shape[0]
@@ -148,12 +150,12 @@ class Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, name: str | None, *how: Any) -> Tensor:
         ctx.name, ctx.how = name, how
-        return _core.wait(submit.reducescatter(tensor, name, *how, wait=True))
+        return _core.wait(requests.reducescatter(tensor, name, *how, will_wait=True))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         grad = _scattered_grad(grad, *ctx.how)
-        gathered = submit.allgather(grad, _grad_name(ctx.name), ctx.how[-1], wait=True)
+        gathered = requests.allgather(grad, _grad_name(ctx.name), ctx.how[-1], will_wait=True)
         return (_core.wait(gathered), None, *([None] * 4))
 
 
@@ -163,10 +165,14 @@ class GroupedReducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, name: str | None, how: Sequence[Any], *tensors: Tensor) -> Any:
         ctx.name, ctx.how = name, how
-        return tuple(_core.wait(submit.grouped_reducescatter(tensors, name, *how, wait=True)))
+        return tuple(
+            _core.wait(requests.grouped_reducescatter(tensors, name, *how, will_wait=True))
+        )
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         grads = tuple(_scattered_grad(grad, *ctx.how) for grad in grads)
-        gathered = submit.grouped_allgather(grads, _grad_name(ctx.name), ctx.how[-1], wait=True)
+        gathered = requests.grouped_allgather(
+            grads, _grad_name(ctx.name), ctx.how[-1], will_wait=True
+        )
         return (None, None, *_core.wait(gathered))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives as operators of torch, for code inside of torch.compile(fullgraph=True).
 
-Outside they are not used: an operator costs 30 us a call, the functions of submit.py one. The
+Outside they are not used: an operator costs 30 us a call, the functions of requests.py one. The
 annotations here are read by torch, which knows the older ways of writing them only.
 """
 
@@ -12,7 +12,7 @@ import torch
 
 from horovod import _core
 from horovod.common.process_sets import place_in
-from horovod.torch import submit
+from horovod.torch import requests
 
 Tensor = torch.Tensor
 
@@ -45,7 +45,7 @@ def allreduce(
     process_set: int,
 ) -> Tensor:
     how = (op, prescale, postscale, process_set)
-    return _core.wait(submit.allreduce(tensor, name, *how, wait=True))
+    return _core.wait(requests.allreduce(tensor, name, *how, will_wait=True))
 
 
 @_operator("grouped_allreduce")
@@ -58,18 +58,18 @@ def grouped_allreduce(
     process_set: int,
 ) -> List[Tensor]:
     how = (op, prescale, postscale, process_set)
-    return _core.wait(submit.grouped_allreduce(tensors, name, *how, wait=True))
+    return _core.wait(requests.grouped_allreduce(tensors, name, *how, will_wait=True))
 
 
 @_operator("allgather")
 def allgather(tensor: Tensor, name: Optional[str], process_set: int) -> Tensor:
-    return _core.wait(submit.allgather(tensor, name, process_set, wait=True))
+    return _core.wait(requests.allgather(tensor, name, process_set, will_wait=True))
 
 
 @_operator("all_rows")
 def all_rows(tensor: Tensor, rows: int, name: Optional[str], process_set: int) -> Tensor:
     """An allgather of which it is known that it gives `rows` rows."""
-    return _core.wait(submit.allgather(tensor, name, process_set, wait=True))
+    return _core.wait(requests.allgather(tensor, name, process_set, will_wait=True))
 
 
 @_operator("own_rows")
@@ -82,14 +82,14 @@ def own_rows(tensor: Tensor, rows: int, name: Optional[str], process_set: int) -
 
 @_operator("broadcast")
 def broadcast(tensor: Tensor, root: int, name: Optional[str], process_set: int) -> Tensor:
-    return _core.wait(submit.broadcast(tensor, root, name, process_set, wait=True))
+    return _core.wait(requests.broadcast(tensor, root, name, process_set, will_wait=True))
 
 
 @_operator("alltoall")
 def alltoall(
     tensor: Tensor, splits: Optional[Tensor], name: Optional[str], process_set: int
 ) -> Tuple[Tensor, Tensor]:
-    return _core.wait(submit.alltoall(tensor, splits, name, process_set, wait=True))
+    return _core.wait(requests.alltoall(tensor, splits, name, process_set, will_wait=True))
 
 
 @_operator("reducescatter")
@@ -102,7 +102,7 @@ def reducescatter(
     process_set: int,
 ) -> Tensor:
     how = (op, prescale, postscale, process_set)
-    return _core.wait(submit.reducescatter(tensor, name, *how, wait=True))
+    return _core.wait(requests.reducescatter(tensor, name, *how, will_wait=True))
 
 
 # Shapes -----------------------------------------------------------------------------------------

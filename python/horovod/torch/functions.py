@@ -12,7 +12,7 @@ from horovod import _core
 from horovod.common.objects import allgather_object as _allgather_object
 from horovod.common.objects import broadcast_object
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.torch import submit
+from horovod.torch import requests
 
 Tensor = torch.Tensor
 
@@ -35,7 +35,7 @@ def _broadcast_all(named: Iterable[tuple[str, Tensor]], root_rank: int, set_id: 
     for name, tensor in named:
         # In memory a model may lie in another order on another rank.
         whole = tensor if tensor.is_contiguous() else tensor.detach().contiguous()
-        pending.append((submit.broadcast_(whole, root_rank, name, set_id), tensor, whole))
+        pending.append((requests.broadcast_(whole, root_rank, name, set_id), tensor, whole))
     for handle, tensor, whole in pending:
         _core.wait(handle)
         if whole is not tensor:

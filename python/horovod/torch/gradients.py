@@ -14,7 +14,7 @@ import torch
 from horovod import _core
 from horovod.common.basics import Sum
 from horovod.common.exceptions import HorovodInternalError
-from horovod.torch import ops, submit
+from horovod.torch import ops, requests
 from horovod.torch.parameters import Group
 
 Tensor = torch.Tensor
@@ -41,7 +41,7 @@ def start(optimizer: Any, p: Tensor) -> tuple[Any, Any]:
             return _start_sparse(optimizer, p, grad), None
     tensor, context = optimizer._compression.compress(grad)
     name = optimizer._parameter_names.get(p)
-    return submit.allreduce_(tensor.contiguous(), name, *_how(optimizer)), context
+    return requests.allreduce_(tensor.contiguous(), name, *_how(optimizer)), context
 
 
 def _unusual_grad(optimizer: Any, p: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ def start_group(optimizer: Any, group: Group) -> None:
             tensors.append(tensor.contiguous())
     if not members:
         return
-    handle = submit.grouped_allreduce_(tensors, group.name, *_how(optimizer))
+    handle = requests.grouped_allreduce_(tensors, group.name, *_how(optimizer))
 
     @functools.cache
     def outputs() -> list[Tensor]:

@@ -20,7 +20,7 @@ from horovod import _core
 from horovod.common.basics import Average, Sum
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.util import reduce_op
-from horovod.torch import autograd, compiled, submit
+from horovod.torch import autograd, compiled, requests
 from horovod.torch.compression import Compression, Compressor
 
 Tensor = torch.Tensor
@@ -89,7 +89,7 @@ def allreduce_async_(
     """Start reducing `tensor` in place on every rank."""
     if op is None or average is not None:
         op = reduce_op(op, average)
-    return submit.allreduce_(
+    return requests.allreduce_(
         tensor, name, op, prescale_factor, postscale_factor, process_set.process_set_id
     )
 
@@ -105,7 +105,7 @@ def allreduce_async(
 ) -> int:
     """Start reducing `tensor` into a new one."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
-    return submit.allreduce(tensor, name, *how)
+    return requests.allreduce(tensor, name, *how)
 
 
 def allreduce_(
@@ -122,7 +122,7 @@ def allreduce_(
         op = reduce_op(op, average)
     set_id = process_set.process_set_id
     return _core.wait(
-        submit.allreduce_(tensor, name, op, prescale_factor, postscale_factor, set_id, True)
+        requests.allreduce_(tensor, name, op, prescale_factor, postscale_factor, set_id, True)
     )
 
 
@@ -144,7 +144,7 @@ def allreduce(
     elif autograd.needs_grad(compressed):
         reduced = autograd.Allreduce.apply(compressed, name, *how)
     else:
-        reduced = _core.wait(submit.allreduce(compressed, name, *how, wait=True))
+        reduced = _core.wait(requests.allreduce(compressed, name, *how, will_wait=True))
     return compression.decompress(reduced, context)
 
 
@@ -159,7 +159,7 @@ def grouped_allreduce_async_(
 ) -> int:
     """Start reducing several tensors in place, as one operation."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
-    return submit.grouped_allreduce_(tensors, name, *how)
+    return requests.grouped_allreduce_(tensors, name, *how)
 
 
 def grouped_allreduce_async(
@@ -173,7 +173,7 @@ def grouped_allreduce_async(
 ) -> int:
     """Start reducing several tensors into new ones, as one operation."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
-    return submit.grouped_allreduce(tensors, name, *how)
+    return requests.grouped_allreduce(tensors, name, *how)
 
 
 def grouped_allreduce_(
@@ -187,7 +187,7 @@ def grouped_allreduce_(
 ) -> list[Tensor]:
     """Reduce several tensors in place, as one operation."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
-    return _core.wait(submit.grouped_allreduce_(tensors, name, *how, wait=True))
+    return _core.wait(requests.grouped_allreduce_(tensors, name, *how, will_wait=True))
 
 
 def grouped_allreduce(
@@ -209,7 +209,7 @@ def grouped_allreduce(
     elif autograd.needs_grad(*sources):
         reduced = autograd.GroupedAllreduce.apply(name, how, *sources)
     else:
-        reduced = _core.wait(submit.grouped_allreduce(sources, name, *how, wait=True))
+        reduced = _core.wait(requests.grouped_allreduce(sources, name, *how, will_wait=True))
     contexts = [context for _, context in pairs]
     return [compression.decompress(*pair) for pair in zip(reduced, contexts)]
 
@@ -223,8 +223,8 @@ def sparse_allreduce_async(
     set_id = process_set.process_set_id
     rows = tensor._indices().transpose(0, 1).contiguous()
     handles = [
-        submit.allgather(rows, f"{name}.indices", set_id),
-        submit.allgather(tensor._values(), f"{name}.values", set_id),
+        requests.allgather(rows, f"{name}.indices", set_id),
+        requests.allgather(tensor._values(), f"{name}.values", set_id),
     ]
 
     def result() -> Tensor:
@@ -244,7 +244,7 @@ def allgather_async(
     tensor: Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
     """Start gathering everybody's rows."""
-    return submit.allgather(tensor, name, process_set.process_set_id)
+    return requests.allgather(tensor, name, process_set.process_set_id)
 
 
 def allgather(
@@ -256,7 +256,7 @@ def allgather(
         return compiled.allgather(tensor, name, set_id)
     if autograd.needs_grad(tensor):
         return autograd.Allgather.apply(tensor, name, set_id)
-    return _core.wait(submit.allgather(tensor, name, set_id, wait=True))
+    return _core.wait(requests.allgather(tensor, name, set_id, will_wait=True))
 
 
 def grouped_allgather_async(
@@ -265,7 +265,7 @@ def grouped_allgather_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start gathering several tensors, as one operation."""
-    return submit.grouped_allgather(tensors, name, process_set.process_set_id)
+    return requests.grouped_allgather(tensors, name, process_set.process_set_id)
 
 
 def grouped_allgather(
@@ -280,7 +280,7 @@ def grouped_allgather(
         return [compiled.allgather(*pair, set_id) for pair in zip(tensors, names)]
     if autograd.needs_grad(*tensors):
         return list(autograd.GroupedAllgather.apply(name, set_id, *tensors))
-    return _core.wait(submit.grouped_allgather(tensors, name, set_id, wait=True))
+    return _core.wait(requests.grouped_allgather(tensors, name, set_id, will_wait=True))
 
 
 # Broadcast --------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def broadcast_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start overwriting `tensor` with that of the root."""
-    return submit.broadcast_(tensor, root_rank, name, process_set.process_set_id)
+    return requests.broadcast_(tensor, root_rank, name, process_set.process_set_id)
 
 
 def broadcast_async(
@@ -303,7 +303,7 @@ def broadcast_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start copying the root's tensor into a new one."""
-    return submit.broadcast(tensor, root_rank, name, process_set.process_set_id)
+    return requests.broadcast(tensor, root_rank, name, process_set.process_set_id)
 
 
 def broadcast_(
@@ -313,7 +313,9 @@ def broadcast_(
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
     """Overwrite `tensor` with that of the root, a rank of the job whatever the set."""
-    handle = submit.broadcast_(tensor, root_rank, name, process_set.process_set_id, wait=True)
+    handle = requests.broadcast_(
+        tensor, root_rank, name, process_set.process_set_id, will_wait=True
+    )
     return _core.wait(handle)
 
 
@@ -329,7 +331,7 @@ def broadcast(
         return compiled.broadcast(tensor, *how)
     if autograd.needs_grad(tensor):
         return autograd.Broadcast.apply(tensor, *how)
-    return _core.wait(submit.broadcast(tensor, *how, wait=True))
+    return _core.wait(requests.broadcast(tensor, *how, will_wait=True))
 
 
 # Alltoall ---------------------------------------------------------------------------------------
@@ -337,17 +339,17 @@ def broadcast(
 
 def alltoall_async(
     tensor: Tensor,
-    splits: submit.Splits = None,
+    splits: requests.Splits = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
     """Start exchanging rows; `synchronize` returns what came and how many rows from each rank."""
-    return submit.alltoall(tensor, splits, name, process_set.process_set_id)
+    return requests.alltoall(tensor, splits, name, process_set.process_set_id)
 
 
 def alltoall(
     tensor: Tensor,
-    splits: submit.Splits = None,
+    splits: requests.Splits = None,
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
@@ -363,7 +365,9 @@ def alltoall(
     elif autograd.needs_grad(tensor):
         output, received = autograd.Alltoall.apply(tensor, splits, name, set_id)
     else:
-        output, received = _core.wait(submit.alltoall(tensor, splits, name, set_id, wait=True))
+        output, received = _core.wait(
+            requests.alltoall(tensor, splits, name, set_id, will_wait=True)
+        )
     return output if splits is None else (output, received)
 
 
@@ -380,7 +384,7 @@ def reducescatter_async(
 ) -> int:
     """Start a reduction of which each rank gets its share of the rows."""
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
-    return submit.reducescatter(tensor, name, *how)
+    return requests.reducescatter(tensor, name, *how)
 
 
 def reducescatter(
@@ -400,7 +404,7 @@ def reducescatter(
     elif autograd.needs_grad(compressed):
         reduced = autograd.Reducescatter.apply(compressed, name, *how)
     else:
-        reduced = _core.wait(submit.reducescatter(compressed, name, *how, wait=True))
+        reduced = _core.wait(requests.reducescatter(compressed, name, *how, will_wait=True))
     return compression.decompress(reduced, context)
 
 
@@ -414,7 +418,7 @@ def grouped_reducescatter_async(
 ) -> int:
     """Start the same for several tensors, as one operation."""
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
-    return submit.grouped_reducescatter(tensors, name, *how)
+    return requests.grouped_reducescatter(tensors, name, *how)
 
 
 def grouped_reducescatter(
@@ -436,7 +440,7 @@ def grouped_reducescatter(
     elif autograd.needs_grad(*sources):
         reduced = autograd.GroupedReducescatter.apply(name, how, *sources)
     else:
-        reduced = _core.wait(submit.grouped_reducescatter(sources, name, *how, wait=True))
+        reduced = _core.wait(requests.grouped_reducescatter(sources, name, *how, will_wait=True))
     contexts = [context for _, context in pairs]
     return [compression.decompress(*pair) for pair in zip(reduced, contexts)]
 
@@ -454,4 +458,4 @@ def join(device: int = -1) -> int:
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Return once every rank of the set has called it."""
-    submit.barrier(process_set.process_set_id)
+    requests.barrier(process_set.process_set_id)

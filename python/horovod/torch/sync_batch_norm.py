@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from horovod import _core
 from horovod.common.process_sets import ProcessSet, global_process_set
-from horovod.torch import submit
+from horovod.torch import requests
 
 Tensor = torch.Tensor
 
@@ -80,7 +80,7 @@ class _Normalize(torch.autograd.Function):
         own = torch.stack([torch.full_like(mean, count), mean, squares]).unsqueeze(0)
         name = "sync_batch_norm.statistics"
         counts, means, all_squares = _core.wait(
-            submit.allgather(own, name, set_id, wait=True)
+            requests.allgather(own, name, set_id, will_wait=True)
         ).unbind(1)
         # The deviations from the common mean are those from the own one and what lies between.
         total = counts.sum(0)
@@ -107,7 +107,7 @@ class _Normalize(torch.autograd.Function):
         sums = torch.stack([wide.sum(ctx.over), (wide * normal).sum(ctx.over)])
         grad_bias, grad_weight = sums.clone()
         name = "sync_batch_norm.gradient_sums"
-        handle = submit.allreduce_(sums, name, _core.SUM, 1.0, 1.0, ctx.set_id, wait=True)
+        handle = requests.allreduce_(sums, name, _core.SUM, 1.0, 1.0, ctx.set_id, will_wait=True)
         mean_grad, mean_grad_normal = (_core.wait(handle) / total).unbind(0)
         grad_x = None
         if ctx.needs_input_grad[0]:

@@ -70,7 +70,7 @@ def execute_function_multithreaded(
 ) -> dict[int, Any] | None:
     """Call fn(*args) for each of args_list, so many at a time.
 
-    Returns the results by their place in the list, or raises the first exception; without
+    Returns the results by their index in the list, or raises the first exception; without
     `block_until_all_done` it returns None at once.
     """
     waiting: queue.SimpleQueue[tuple[int, Sequence[Any]]] = queue.SimpleQueue()

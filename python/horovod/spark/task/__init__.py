@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 import os
 
-from horovod.spark import meeting
+from horovod.spark import protocol
 
 __all__ = ["get_available_devices"]
 
 
 def get_available_devices() -> list[str]:
     """The GPUs that Spark has assigned to the task of this rank; none without GPU scheduling."""
-    return json.loads(os.environ.get(meeting.DEVICES, "[]"))
+    return json.loads(os.environ.get(protocol.DEVICES, "[]"))

@@ -34,7 +34,7 @@ from horovod.common import settings
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner.common.util.secret import SECRET_LENGTH, make_secret_key
 from horovod.runner.common.util.timeout import TimeoutException
-from horovod.runner.mailbox import uses_tls
+from horovod.runner.rendezvous import uses_tls
 
 _service = tf.data.experimental.service
 # How long one call waits for the end of the training: Python hears Ctrl-C between two.
@@ -116,7 +116,7 @@ class ComputeClient:
         self._config = config
         self._verbose = verbose
         try:
-            self._client = _core.store_connect(
+            self._client = _core.rendezvous_connect(
                 ",".join(config.addresses), _text(config.key), uses_tls(), config.timeout
             )
         except HorovodInternalError as error:
@@ -164,11 +164,11 @@ class ComputeClient:
     def shutdown(self) -> None:
         """End the compute job."""
         self._say("shutting down the tf.data service")
-        _core.store_set(self._client, _SHUTDOWN, b"{}")
+        _core.rendezvous_set(self._client, _SHUTDOWN, b"{}")
 
     def wait_for_shutdown(self) -> None:
         """Wait until somebody calls shutdown(); HorovodInternalError if the store is lost."""
-        while _core.store_get(self._client, _SHUTDOWN, _TURN_SECONDS) is None:
+        while _core.rendezvous_get(self._client, _SHUTDOWN, _TURN_SECONDS) is None:
             pass
 
     def _check_dispatcher(self, dispatcher_id: int) -> None:
@@ -177,20 +177,20 @@ class ComputeClient:
             raise IndexError(f"Dispatcher {dispatcher_id} is not among 0 to {count - 1}")
 
     def _register(self, key: str, name: str, address: str) -> None:
-        known = _core.store_get(self._client, key, 0)
+        known = _core.rendezvous_get(self._client, key, 0)
         if known is not None and _address_in(known) != address:
             raise ValueError(
                 f"{name} is registered at {_address_in(known)} and cannot be at {address} as well; "
                 "every rank needs a number of its own, and every compute job its own configuration"
             )
-        _core.store_set(self._client, key, json.dumps({"address": address}).encode())
+        _core.rendezvous_set(self._client, key, json.dumps({"address": address}).encode())
         self._say(f"{name} is at {address}")
 
     def _end(self, timeout: float | None) -> float:
         return time.monotonic() + (self._config.timeout if timeout is None else timeout)
 
     def _wait(self, key: str, name: str, job: str, end: float) -> str:
-        value = _core.store_get(self._client, key, max(0.0, end - time.monotonic()))
+        value = _core.rendezvous_get(self._client, key, max(0.0, end - time.monotonic()))
         if value is None:
             raise TimeoutException(
                 f"There is no {name} of the tf.data service, which a rank of the {job} job runs; "
@@ -233,18 +233,18 @@ def compute_service(
     """Serve the store where the jobs meet, and tell how to get there."""
     key = make_secret_key()
     host = _host_address()
-    store = _core.store_start(_text(key), host, uses_tls())
+    store = _core.rendezvous_start(_text(key), host, uses_tls())
     try:
         yield TfDataServiceConfig(
             dispatchers,
             workers_per_dispatcher,
             dispatcher_side,
-            [f"{host}:{_core.store_port(store)}"],
+            [f"{host}:{_core.rendezvous_port(store)}"],
             key,
             timeout,
         )
     finally:
-        _core.store_stop(store)
+        _core.rendezvous_stop(store)
 
 
 def compute_worker_fn(compute_config: TfDataServiceConfig) -> None:

@@ -27,7 +27,7 @@ class HostInfo:
 
 @dataclasses.dataclass
 class SlotInfo:
-    """A process and its place: among all, on its host, and among hosts that have its local rank."""
+    """A process and its rank: among all, on its host, and among hosts that have its local rank."""
 
     hostname: str
     rank: int
@@ -91,14 +91,14 @@ def get_host_assignments(
             "or slots"
         )
     size = total if max_num_proc is None else min(total, max(min_num_proc, max_num_proc))
-    places: list[tuple[str, int, int]] = []  # host, local rank, local size
+    assignments: list[tuple[str, int, int]] = []  # host, local rank, local size
     for host in hosts:
-        local_size = min(host.slots, size - len(places))
-        places += [(host.hostname, local_rank, local_size) for local_rank in range(local_size)]
-    hosts_with = collections.Counter(local_rank for _, local_rank, _ in places)
+        local_size = min(host.slots, size - len(assignments))
+        assignments += [(host.hostname, local_rank, local_size) for local_rank in range(local_size)]
+    hosts_with = collections.Counter(local_rank for _, local_rank, _ in assignments)
     seen: collections.Counter[int] = collections.Counter()
     slots = []
-    for rank, (name, local_rank, local_size) in enumerate(places):
+    for rank, (name, local_rank, local_size) in enumerate(assignments):
         across = (seen[local_rank], hosts_with[local_rank])
         slots.append(SlotInfo(name, rank, local_rank, across[0], size, local_size, across[1]))
         seen[local_rank] += 1

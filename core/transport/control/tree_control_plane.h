@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ControlPlane of a rank whose neighbours in the tree are reached by any kind of edge.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/deadline.h"
+#include "transport/control/control_plane.h"
+#include "transport/control/edge.h"
+#include "transport/health.h"
+
+namespace hvd {
+
+class Arena;
+
+class TreeControlPlane final : public ControlPlane {
+ public:
+  struct Neighbour {
+    int rank;      // in the communicator
+    int job_rank;  // in the job: the rank that failures name
+    std::unique_ptr<ControlEdge> edge;
+    std::optional<Deadline> missed_from = std::nullopt;  // set once the other end is closed
+  };
+
+  // `own_doorbell` keeps `doorbell` unless that lives elsewhere; `arena` may be null. Arena,
+  // doorbell and health outlive the control plane.
+  TreeControlPlane(ControlTree tree, std::vector<Neighbour> neighbours, Doorbell& doorbell,
+                   std::unique_ptr<Doorbell> own_doorbell, Arena* arena, Health& health);
+
+  Status send(int to, ConstBytes message, Urgency urgency) override;
+  Result<int> receive(Take take) override;
+  Status check() override;
+  void arm() override;
+  bool drained() const override;
+  bool drained_below() const override;
+  Doorbell& doorbell() override { return doorbell_; }
+
+ private:
+  // Keeps the first failure.
+  Status fail(const Status& why);
+  Status check_neighbour(Neighbour& neighbour);
+
+  const std::unique_ptr<Doorbell> own_doorbell_;  // first, because edges ring it
+  std::vector<Neighbour> neighbours_;
+  Doorbell& doorbell_;
+  Arena* const arena_;
+  Health& health_;
+  Status failure_;
+  const Health::Listener listener_;
+};
+
+}  // namespace hvd

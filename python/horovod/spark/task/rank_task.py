@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The task: it says that it is there, learns its rank, and looks after the process of that rank.
+
+The rank is a process of its own, because Spark uses Python workers again and would leave the
+environment and the threads of one run to the next. With mpirun the first task of a host looks after
+mpirun's daemon instead, which starts the ranks of that host, and the others wait for its end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import site
+import socket
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Callable
+
+from horovod.runner import rendezvous
+from horovod.runner.common.util import guardian
+from horovod.runner.common.util.host_hash import host_hash
+from horovod.spark import protocol
+from horovod.spark.task import executor_log
+
+# What one value of the store carries: pieces that are small enough to appear soon.
+PIECE = 64 << 10
+WAIT_SECONDS = 60.0  # for one answer of the store, which is asked again
+
+
+def run(settings: protocol.TaskSettings, index: int, _: Iterator[Any]) -> Iterator[int]:
+    """Be the task of this index to its end; yields the rank that it has been."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    resources = context.resources()
+    location = protocol.TaskLocation(
+        host_hash(),
+        socket.gethostname(),
+        context.attemptNumber(),
+        tuple(resources["gpu"].addresses) if "gpu" in resources else (),
+    )
+    client = settings.connect()
+    if location.attempt > 0:  # the first one is gone, and with it its rank
+        lost = f"task {index} was lost, and with it its rank"
+        client.append(protocol.FAILED, protocol.Failure(lost))
+        raise RuntimeError(f"{lost}; Horovod cannot start a task of a run again")
+    client.put(protocol.LOCATION.format(index), location)
+    there, assignment = client.get(protocol.ASSIGNMENT.format(index), settings.start_seconds)
+    if not there:
+        raise RuntimeError(
+            f"task {index} was not told its rank within {settings.start_seconds:g} s"
+        )
+    if not settings.uses_mpi:
+        ended = _run_rank(settings, client, assignment)
+        if ended:
+            what = f"Process name: {assignment.rank}, Host: {location.name}, it ended {ended}"
+            client.append(protocol.FAILED, protocol.Failure(what, assignment.rank))
+    elif assignment.local_rank == 0:
+        _run_for_mpirun(settings, client, assignment.host)
+    else:
+        while not client.get(protocol.OVER, WAIT_SECONDS)[0]:
+            pass  # the end of the driver ends this, too
+    yield assignment.rank
+
+
+def _environment(settings: protocol.TaskSettings) -> dict[str, str]:
+    merged: dict[str, str | None] = {**os.environ, **settings.environment}
+    environment = {name: value for name, value in merged.items() if value is not None}
+    return {
+        **environment,
+        "HOROVOD_RENDEZVOUS": settings.addresses,
+        "_HOROVOD_SECRET_KEY": settings.secret,
+        "HOROVOD_TLS": str(int(settings.tls)),
+        **({protocol.LISTENS: "1"} if settings.wants_messages else {}),
+        rendezvous.PORT: settings.addresses.rpartition(":")[2],
+        rendezvous.SECRET: settings.secret,
+        "PYTHONPATH": os.pathsep.join(
+            [*filter(None, [environment.get("PYTHONPATH")]), *_paths_of_the_job()]
+        ),
+    }
+
+
+def _paths_of_the_job() -> list[str]:
+    """Where modules are that were sent with the job, without the folders of this Python: another
+    one may be asked for."""
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += [*site.getsitepackages(), site.getusersitepackages()]
+    own = re.compile(rf"({'|'.join(map(re.escape, folders))})(/.*)?|.*/python\d+\.zip")
+    return [path for path in sys.path if path and not own.fullmatch(path)]
+
+
+def _run_rank(
+    settings: protocol.TaskSettings,
+    client: rendezvous.RendezvousClient,
+    assignment: protocol.RankAssignment,
+) -> str:
+    """How the process of a rank ended, if not well."""
+    process = subprocess.Popen(
+        [
+            *guardian.command(guardian.OVER, 0),
+            settings.executable or sys.executable,
+            *("-m", "horovod.runner.run_task"),
+        ],
+        env={**_environment(settings), **assignment.settings()},
+        stdin=subprocess.PIPE,  # which closes with this process, whatever ends it
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    pumps = []
+    for number, stream in ((1, process.stdout), (2, process.stderr)):
+        outlets: list[Callable[[bytes], None]] = []
+        if number in settings.logged:
+            outlets.append(executor_log.Log().add)
+        if number in settings.sent:
+            outlets.append(_sender(settings.connect(), assignment.rank, number))
+        pump = threading.Thread(target=_pump, args=(stream, assignment.rank, outlets))
+        pump.start()
+        pumps.append(pump)
+    code = process.wait()
+    for pump in pumps:
+        pump.join()
+    return _ending_of(code) if code else ""
+
+
+def _ending_of(code: int) -> str:
+    # The guardian gives 128 more than the signal, and may be killed itself.
+    number = -code if code < 0 else code - 128
+    if number in set(signal.Signals):
+        return f"by signal {signal.Signals(number).name}"
+    return f"with exit code {code}"
+
+
+def _sender(client: rendezvous.RendezvousClient, rank: int, number: int) -> Callable[[bytes], None]:
+    """To the driver."""
+
+    def send(data: bytes) -> None:
+        if data:
+            client.append(protocol.OUTPUT, protocol.OutputPiece(rank, number, data))
+
+    return send
+
+
+def _pump(stream: BinaryIO, rank: int, outlets: list[Callable[[bytes], None]]) -> None:
+    """Hand on what a rank writes, and b"" at the end. A rank would wait if nobody read it."""
+    data = None
+    while data != b"":
+        data = stream.read1(PIECE)  # type: ignore[attr-defined]
+        for outlet in list(outlets):
+            try:
+                outlet(data)
+            except Exception as error:
+                outlets.remove(outlet)
+                print(f"what rank {rank} writes is lost from here on: {error}", file=sys.stderr)
+
+
+def _run_for_mpirun(
+    settings: protocol.TaskSettings, client: rendezvous.RendezvousClient, host: str
+) -> None:
+    there, command = client.get(protocol.COMMAND.format(host), settings.start_seconds)
+    if not there:
+        raise RuntimeError(f"mpirun asked for nothing within {settings.start_seconds:g} s")
+    from pyspark import SparkFiles
+
+    process = subprocess.Popen(
+        [*guardian.command(guardian.OVER, 0), "/bin/sh", "-c", command],
+        env={
+            **_environment(settings),
+            protocol.PYTHON: settings.executable or sys.executable,
+            protocol.FOLDER: os.getcwd(),
+            # Where Spark removes what a killed daemon leaves.
+            "OMPI_MCA_orte_tmpdir_base": os.path.abspath(SparkFiles.getRootDirectory()),
+        },
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,  # only of the daemon: mpirun itself brings what ranks write
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    said = process.stdout.read().decode(errors="replace")
+    client.put(protocol.COMMAND_RESULT.format(host), protocol.CommandResult(process.wait(), said))
