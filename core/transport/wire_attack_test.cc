@@ -50,19 +50,19 @@ bool silences(Action action) {
   return action == Action::kSwallow || action == Action::kRaiseLength;
 }
 
-std::unique_ptr<StoreServer> start_store(const Secret& secret, bool tls) {
-  StoreServerOptions options;
+std::unique_ptr<RendezvousServer> start_rendezvous(const Secret& secret, bool tls) {
+  RendezvousServerOptions options;
   options.bind = Endpoint::loopback();
   options.tls = tls;
-  auto store = StoreServer::start(secret, options);
-  HVD_CHECK(store.is_ok());
-  return std::move(store).value();
+  auto rendezvous = RendezvousServer::start(secret, options);
+  HVD_CHECK(rendezvous.is_ok());
+  return std::move(rendezvous).value();
 }
 
 // Two ranks on two hosts, as threads, with relays before all their listeners.
 class RelayedJob {
  public:
-  explicit RelayedJob(bool tls) : tls_(tls), store_(start_store(secret_, tls)) {}
+  explicit RelayedJob(bool tls) : tls_(tls), rendezvous_(start_rendezvous(secret_, tls)) {}
 
   std::chrono::milliseconds heartbeat_timeout{60'000};
 
@@ -90,8 +90,8 @@ class RelayedJob {
 
  private:
   Status run_rank(int rank, const std::function<Status(Fabric&)>& body) {
-    HVD_TRY_ASSIGN(const auto client,
-                   StoreClient::connect(store_->endpoint().to_string(), secret_, tls_, soon()));
+    HVD_TRY_ASSIGN(const auto client, RendezvousClient::connect(rendezvous_->endpoint().to_string(),
+                                                                secret_, tls_, soon()));
     FabricOptions options;
     options.rank = rank;
     options.size = 2;
@@ -111,7 +111,7 @@ class RelayedJob {
 
   const Secret secret_ = Secret::generate();
   const bool tls_;
-  const std::unique_ptr<StoreServer> store_;
+  const std::unique_ptr<RendezvousServer> rendezvous_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Relay>> relays_[2];
 };
@@ -219,12 +219,13 @@ INSTANTIATE_TEST_SUITE_P(Actions, ControlUnderAttack,
                          name_of_case);
 
 // Sends numbers to the other rank and expects its numbers in their order.
-Status talk(ControlPort& port, int other, int messages, const std::function<void(int)>& before) {
+Status talk(ControlPlane& control, int other, int messages,
+            const std::function<void(int)>& before) {
   uint32_t received = 0;
   for (int i = 0; i < messages; ++i) {
     before(i);
     std::vector<uint32_t> message(50, static_cast<uint32_t>(i));
-    HVD_TRY(port.send(other, std::as_bytes(std::span(message)), Urgency::kUsual));
+    HVD_TRY(control.send(other, std::as_bytes(std::span(message)), Urgency::kUsual));
     const auto take = [&](int from, ConstBytes bytes) -> Status {
       const std::vector<uint32_t> expected(50, received++);
       const ConstBytes right = std::as_bytes(std::span(expected));
@@ -232,8 +233,8 @@ Status talk(ControlPort& port, int other, int messages, const std::function<void
           from == other && std::equal(bytes.begin(), bytes.end(), right.begin(), right.end());
       return good ? Status::ok() : internal_error("a wrong message was handed up");
     };
-    HVD_TRY(port.receive(take).status());
-    HVD_TRY(port.check());
+    HVD_TRY(control.receive(take).status());
+    HVD_TRY(control.check());
     std::this_thread::sleep_for(1ms);
   }
   return Status::ok();
@@ -244,14 +245,14 @@ TEST_P(ControlUnderAttack, EndsThePortAndNamesTheSender) {
   RelayedJob job(tls);
   const auto outcomes = job.run([&, action = action, tls = tls](Fabric& fabric) -> Status {
     HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, {0, 1}, soon()));
-    HVD_TRY_ASSIGN(const auto port, fabric.make_control(0, *net, soon()));
+    HVD_TRY_ASSIGN(const auto control, fabric.make_control(0, *net, soon()));
     // Rank 1 has opened the connection, to its parent.
     const auto strike = [&](int i) {
       if (i != 5 || fabric.rank() != 1) return;
       job.strike(
           0, {action, Direction::kToServer, tls ? std::nullopt : std::optional(Purpose::kControl)});
     };
-    return talk(*port, 1 - fabric.rank(), 5000, strike);
+    return talk(*control, 1 - fabric.rank(), 5000, strike);
   });
   EXPECT_TRUE(job.has_struck(0));
   expect_named(outcomes[0], 1, action);
@@ -312,9 +313,9 @@ INSTANTIATE_TEST_SUITE_P(Actions, StoreUnderAttack, ::testing::ValuesIn(store_ca
 TEST_P(StoreUnderAttack, FailsTheCallAndNamesTheStore) {
   const auto [action, direction, tls] = GetParam();
   const Secret secret = Secret::generate();
-  const auto store = start_store(secret, tls);
-  Relay relay(store->endpoint(), 2, tls);
-  auto client = StoreClient::connect(relay.endpoint().to_string(), secret, tls, soon());
+  const auto rendezvous = start_rendezvous(secret, tls);
+  Relay relay(rendezvous->endpoint(), 2, tls);
+  auto client = RendezvousClient::connect(relay.endpoint().to_string(), secret, tls, soon());
   ASSERT_OK(client);
   // A message that is missing is missed after that.
   const bool missing = silences(action) || action == Action::kDrop;
@@ -333,43 +334,38 @@ TEST_P(StoreUnderAttack, FailsTheCallAndNamesTheStore) {
   }
   EXPECT_TRUE(relay.has_struck());
   EXPECT_FALSE(outcome.is_ok());
-  EXPECT_THAT(outcome.message(), HasSubstr("rendezvous store"));
+  EXPECT_THAT(outcome.message(), HasSubstr("rendezvous server"));
 }
 
 // The limit of a start holds for each answer.
 TEST(StoreUnderAttack, IsWaitedForNoLongerThanItsClientHadToConnect) {
   const Secret secret = Secret::generate();
-  const auto store = start_store(secret, false);
-  Relay relay(store->endpoint(), 2, false);
+  const auto rendezvous = start_rendezvous(secret, false);
+  Relay relay(rendezvous->endpoint(), 2, false);
   auto client =
-      StoreClient::connect(relay.endpoint().to_string(), secret, false, Deadline::after(2s));
+      RendezvousClient::connect(relay.endpoint().to_string(), secret, false, Deadline::after(2s));
   ASSERT_OK(client);
   relay.strike({Action::kSwallow, Direction::kToClient, std::nullopt});
   const auto start = std::chrono::steady_clock::now();
   EXPECT_CODE(StatusCode::kTimeout, (*client)->set("key", "value"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, StoreClient::kMostPatience - 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, RendezvousClient::kMostPatience - 5s);
   EXPECT_TRUE(relay.has_struck());
 }
 
-// Once it has given up, a rank asks the store who is missing and reports the loss. An answer that
-// never arrives would otherwise keep it for another 30 seconds.
+// Once it has given up, a rank asks the rendezvous server who is missing and reports the loss. An
+// answer that never arrives would otherwise keep it for another 30 seconds.
 TEST(StoreUnderAttack, KeepsARankThatHasGivenUpOnlyBriefly) {
   const Secret secret = Secret::generate();
-  const auto store = start_store(secret, false);
-  Relay relay(store->endpoint(), 2, false);
-  auto client = StoreClient::connect(relay.endpoint().to_string(), secret, false, soon());
+  const auto rendezvous = start_rendezvous(secret, false);
+  Relay relay(rendezvous->endpoint(), 2, false);
+  auto client = RendezvousClient::connect(relay.endpoint().to_string(), secret, false, soon());
   ASSERT_OK(client);
-  std::thread attacker([&] {
-    auto watching = StoreClient::connect(store->endpoint().to_string(), secret, false, soon());
-    ASSERT_OK(watching);
-    ASSERT_OK((*watching)->wait("0/rank/0", soon()));  // rank 0 waits for rank 1 from here on
-    relay.strike({Action::kSwallow, Direction::kToClient, std::nullopt});
-  });
+  // The answers to enter_group and set pass: rank 0 then waits for rank 1.
+  relay.strike({Action::kSwallow, Direction::kToClient, std::nullopt, 2});
   const auto start = std::chrono::steady_clock::now();
   const auto joined = Fabric::join({.rank = 0, .size = 2, .interfaces = {"lo"}, .linger = 100ms},
                                    secret, client->get(), Deadline::after(1s));
   EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
-  attacker.join();
   EXPECT_TRUE(relay.has_struck());
   EXPECT_CODE(StatusCode::kTimeout, joined);
 }

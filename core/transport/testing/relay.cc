@@ -134,6 +134,10 @@ std::optional<Action> Relay::action_for(const Connection& connection, Direction 
   if (attack_->purpose.has_value()) {
     if (!connection.greeted || connection.purpose != attack_->purpose) return std::nullopt;
   }
+  if (attack_->let_pass > 0) {
+    --attack_->let_pass;
+    return std::nullopt;
+  }
   const Action action = attack_->action;
   attack_.reset();
   return action;

@@ -38,6 +38,7 @@ class Relay {
     Direction direction = Direction::kToServer;
     // Only on connections with this greeting; without one, on any. TLS hides it.
     std::optional<Hello::Purpose> purpose;
+    int let_pass = 0;  // records that fit and are passed on unchanged before it strikes
   };
 
   // `size`: of the job. With TLS records have other headers.
