@@ -3,7 +3,8 @@
 # make demo     builds and installs the wheel, and trains a small network on 1 and on 2 ranks
 # make check    formatting, lint, C++ unit tests: before each commit
 # make test     everything, ending in one line that counts the tests
-# make bench    the benchmarks beside their peers, in a release build (BENCH_QUICK=1: fewer rounds)
+# make bench    the benchmarks beside their peers, in a release build, and the plot of the README
+#               (BENCH_QUICK=1: fewer rounds, the plot goes to build/results)
 # make matrix   the wheel with several versions of Python, frameworks, Spark (MATRIX="torch-2.2 …")
 # make chaos    disturbs jobs for CHAOS_SECONDS, chosen by CHAOS_SEED, and checks every result
 # make fuzz     long fuzzing of every decoder (FUZZ_SECONDS each)
@@ -53,6 +54,8 @@ bench: setup build-release
 	-@$(MAKE) --no-print-directory frontend-env $(OTHER_FRAMEWORKS)
 	@$(PYTHON) scripts/run_benchmarks.py build/release --python $(FRONTEND_PYTHON) \
 		$(if $(BENCH_QUICK),--quick)
+	@$(PYTHON) scripts/plot_benchmarks.py build/results/bench.json \
+		$(if $(BENCH_QUICK),build/results,docs/images)
 
 matrix: wheel
 	@$(PYTHON) scripts/run_matrix.py build/dist build/matrix $(MATRIX)
