@@ -10,8 +10,8 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "transport/control/control_plane.h"
-#include "transport/control/ring_edge.h"
 #include "transport/health.h"
+#include "transport/shm/ring_edge.h"
 #include "transport/shm/segment.h"
 #include "transport/transport.h"
 

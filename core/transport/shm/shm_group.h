@@ -10,11 +10,11 @@
 #include "base/deadline.h"
 #include "base/status.h"
 #include "net/rendezvous.h"
-#include "transport/control/ring_edge.h"
 #include "transport/health.h"
 #include "transport/shm/arena.h"
 #include "transport/shm/lifeline.h"
 #include "transport/shm/pipe.h"
+#include "transport/shm/ring_edge.h"
 #include "transport/shm/segment.h"
 
 namespace hvd {

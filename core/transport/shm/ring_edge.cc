@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/control/ring_edge.h"
+#include "transport/shm/ring_edge.h"
 
 #include <cstring>
 
