@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrows between the folders of core/ point one way, and a name in its headers means one thing."""
+"""Includes between the folders of core/ point one way, without cycles; type names are unique."""
 
 import pathlib
 import re
+from collections.abc import Mapping
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -31,6 +32,131 @@ def bad_includes(source: pathlib.PurePath, text: str) -> list[str]:
 def sources() -> list[pathlib.Path]:
     files = [*(ROOT / "core").rglob("*"), *(ROOT / "launcher").rglob("*")]
     return [path for path in files if path.suffix in (".h", ".cc")]
+
+
+def included_files(source: pathlib.PurePath, text: str) -> set[pathlib.PurePath]:
+    """The project files that `source` includes; both are relative to the root."""
+    root = pathlib.PurePath("launcher" if source.parts[0] == "launcher" else "core")
+    names = re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.MULTILINE)
+    found = set()
+    for name in names:
+        path = pathlib.PurePath(name)
+        found.add(path if path.parts[0] == root.name == "launcher" else "core" / path)
+    return found
+
+
+def is_test_code(path: pathlib.PurePath) -> bool:
+    """Test code may include any folder of its layer, so it takes no part in the folder graph."""
+    if path.parts[:2] == ("core", "testing") or "testing" in path.parts[:-1]:
+        return True
+    return path.stem == "testing" or path.stem.endswith(("_test", "_fuzz", "_fuzzer", "_bench"))
+
+
+def find_cycle(graph: Mapping) -> list:
+    """One cycle of the graph, with its first node repeated at the end, or an empty list."""
+    done = set()
+    path = []
+
+    def visit(node) -> list:
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node in done:
+            return []
+        path.append(node)
+        for following in sorted(graph.get(node, ())):
+            if cycle := visit(following):
+                return cycle
+        path.pop()
+        done.add(node)
+        return []
+
+    for node in sorted(graph):
+        if cycle := visit(node):
+            return cycle
+    return []
+
+
+def folder_graph(includes: Mapping[pathlib.PurePath, set[pathlib.PurePath]]) -> dict:
+    """For each folder the folders that its files include.
+
+    A folder and its own subfolder may include each other: core/transport has the interfaces that
+    core/transport/shm implements, and the classes that assemble the implementations.
+    """
+    graph: dict[pathlib.PurePath, set[pathlib.PurePath]] = {}
+    for source, targets in includes.items():
+        if is_test_code(source):
+            continue
+        for target in targets:
+            a, b = source.parent, target.parent
+            if a != b and a not in b.parents and b not in a.parents:
+                graph.setdefault(a, set()).add(b)
+    return graph
+
+
+def all_includes() -> dict[pathlib.PurePath, set[pathlib.PurePath]]:
+    known = {path.relative_to(ROOT): path for path in sources()}
+    return {
+        name: {target for target in included_files(name, path.read_text()) if target in known}
+        for name, path in known.items()
+    }
+
+
+def test_no_cycle_between_folders():
+    graph = folder_graph(all_includes())
+    assert len(graph) > 10
+    cycle = find_cycle(graph)
+    assert not cycle, " -> ".join(map(str, cycle))
+
+
+def test_no_include_cycle():
+    includes = all_includes()
+    assert sum(map(len, includes.values())) > 500
+    cycle = find_cycle(includes)
+    assert not cycle, " -> ".join(map(str, cycle))
+
+
+def test_shipped_code_includes_no_test_code():
+    found = [
+        f"{source} includes {target}"
+        for source, targets in all_includes().items()
+        if not is_test_code(source)
+        for target in targets
+        if is_test_code(target)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_a_cycle_is_caught():
+    path = pathlib.PurePath
+
+    def folders(*pairs):
+        includes = {}
+        for source, target in pairs:
+            includes.setdefault(path(source), set()).add(path(target))
+        return find_cycle(folder_graph(includes))
+
+    there = ("core/transport/shm/shm_group.h", "core/transport/control/ring_edge.h")
+    back = ("core/transport/control/tree_control_plane.cc", "core/transport/shm/arena.h")
+    assert folders(there, back)
+    assert not folders(there)
+    # Three folders, no two of which include each other.
+    assert folders(("core/x/a/1.h", "core/x/b/2.h"), ("core/x/b/3.h", "core/x/c/4.h"),
+                   ("core/x/c/5.cc", "core/x/a/6.h"))  # fmt: skip
+    # A folder and its subfolder may, and so may a test.
+    assert not folders(("core/x/1.h", "core/x/a/2.h"), ("core/x/a/2.h", "core/x/3.h"))
+    assert not folders(there, ("core/transport/control/tree_test.cc", back[1]))
+
+    text = '#include "transport/link.h"\n#include <vector>\n#include "launcher/job.h"\n'
+    assert included_files(path("core/transport/mesh.h"), text) == {
+        path("core/transport/link.h"),
+        path("core/launcher/job.h"),
+    }
+    assert included_files(path("launcher/main.cc"), text) == {
+        path("core/transport/link.h"),
+        path("launcher/job.h"),
+    }
+    assert find_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert not find_cycle({"a": {"b", "c"}, "b": {"c"}})
 
 
 def test_no_include_points_to_the_right():

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "transport/control/messages.h"
-#include "transport/shm/arena.h"
 
 namespace hvd {
 namespace {
@@ -21,12 +20,12 @@ constexpr std::chrono::milliseconds kGrace{500};
 
 TreeControlPlane::TreeControlPlane(ControlTree tree, std::vector<Neighbour> neighbours,
                                    Doorbell& doorbell, std::unique_ptr<Doorbell> own_doorbell,
-                                   Arena* arena, Health& health)
+                                   std::function<Status()> check_host, Health& health)
     : ControlPlane(std::move(tree)),
       own_doorbell_(std::move(own_doorbell)),
       neighbours_(std::move(neighbours)),
       doorbell_(doorbell),
-      arena_(arena),
+      check_host_(std::move(check_host)),
       health_(health),
       listener_(health, [&doorbell](const Status&) { doorbell.ring(Urgency::kUrgent); }) {}
 
@@ -67,8 +66,8 @@ Result<int> TreeControlPlane::receive(Take take) {
 Status TreeControlPlane::check() {
   if (health_.failed()) return fail(health_.status());
   HVD_TRY(failure_);
-  if (arena_ != nullptr) {
-    if (const Status whole = arena_->check(); !whole.is_ok()) return fail(whole);
+  if (check_host_) {
+    if (const Status whole = check_host_(); !whole.is_ok()) return fail(whole);
   }
   for (Neighbour& neighbour : neighbours_) HVD_TRY(check_neighbour(neighbour));
   return Status::ok();

@@ -2,6 +2,7 @@
 // The ControlPlane of a rank whose neighbours in the tree are reached by any kind of edge.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -13,8 +14,6 @@
 
 namespace hvd {
 
-class Arena;
-
 class TreeControlPlane final : public ControlPlane {
  public:
   struct Neighbour {
@@ -24,10 +23,13 @@ class TreeControlPlane final : public ControlPlane {
     std::optional<Deadline> missed_from = std::nullopt;  // set once the other end is closed
   };
 
-  // `own_doorbell` keeps `doorbell` unless that lives elsewhere; `arena` may be null. Arena,
-  // doorbell and health outlive the control plane.
+  // `own_doorbell` owns `doorbell`, or is null when `doorbell` lives in shared memory. `check_host`
+  // returns ok, or why the ranks of this host can no longer work together; it is empty when they
+  // share no memory. Everything it refers to, `doorbell` and `health` must outlive the control
+  // plane.
   TreeControlPlane(ControlTree tree, std::vector<Neighbour> neighbours, Doorbell& doorbell,
-                   std::unique_ptr<Doorbell> own_doorbell, Arena* arena, Health& health);
+                   std::unique_ptr<Doorbell> own_doorbell, std::function<Status()> check_host,
+                   Health& health);
 
   Status send(int to, ConstBytes message, Urgency urgency) override;
   Result<int> receive(Take take) override;
@@ -45,7 +47,7 @@ class TreeControlPlane final : public ControlPlane {
   const std::unique_ptr<Doorbell> own_doorbell_;  // first, because edges ring it
   std::vector<Neighbour> neighbours_;
   Doorbell& doorbell_;
-  Arena* const arena_;
+  const std::function<Status()> check_host_;
   Health& health_;
   Status failure_;
   const Health::Listener listener_;

@@ -262,9 +262,11 @@ Result<std::unique_ptr<ControlPlane>> Fabric::Impl::make_control(uint64_t commun
   };
   if (tree.parent >= 0) HVD_TRY(add(tree.parent));
   for (const int child : tree.children) HVD_TRY(add(child));
+  std::function<Status()> check_host;
+  if (Arena* arena = mesh.arena()) check_host = [arena] { return arena->check(); };
   return std::unique_ptr<ControlPlane>(
       std::make_unique<TreeControlPlane>(std::move(tree), std::move(neighbours), doorbell,
-                                         std::move(own_doorbell), mesh.arena(), health_));
+                                         std::move(own_doorbell), std::move(check_host), health_));
 }
 
 }  // namespace hvd

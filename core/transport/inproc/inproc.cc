@@ -183,7 +183,7 @@ std::unique_ptr<ControlPlane> InprocHub::control(int rank) {
   }
   return std::make_unique<TreeControlPlane>(
       std::move(tree), std::move(neighbours), memory.endpoint(rank).doorbell,
-      /*own_doorbell=*/nullptr, /*arena=*/nullptr, health_[rank]);
+      /*own_doorbell=*/nullptr, /*check_host=*/nullptr, health_[rank]);
 }
 
 Status InprocHub::status(int rank) {
