@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes allocations fail on chosen threads, as transport/faults.h makes calls fail: a test counts
-// the allocations of a run and then fails each one. A program that links this has its operators new
-// and delete replaced.
+// Makes allocations fail on chosen threads, as transport/testing/faults.h makes calls fail: a test
+// counts the allocations of a run and then fails each one. A program that links this has its
+// operators new and delete replaced.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@
 #include "net/rendezvous.h"
 #include "net/secret.h"
 #include "transport/fabric.h"
-#include "transport/inproc/inproc.h"
+#include "transport/testing/inproc.h"
 #include "transport/testing/lending.h"
 
 namespace hvd::testing {

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "transport/control/control_plane.h"
-#include "transport/faults.h"
+#include "transport/testing/faults.h"
 #include "transport/transport.h"
 
 namespace hvd::testing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/inproc/inproc.h"
+#include "transport/testing/inproc.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/faults.h"
+#include "transport/testing/faults.h"
 
 #include <fmt/format.h>
 
