@@ -21,10 +21,12 @@
 #include "bench.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/shared_memory.h"
+#include "collectives/testing/shared_buffer_allreduce.h"
 #include "net/rendezvous.h"
 #include "net/secret.h"
 #include "transport/fabric.h"
 #include "transport/shm/arena.h"
+#include "transport/testing/shared_buffer.h"
 
 namespace hvd::bench {
 namespace {
@@ -70,7 +72,8 @@ Job join() {
   std::iota(all.begin(), all.end(), 0);
   job.net = must(job.fabric->make_mesh(0, all, patience()));
   if (job.net->arena() == nullptr) must(unavailable("no shared memory: nothing to compare"));
-  job.shared = must(job.net->arena()->make_buffer(kLargest, SegmentKind::kMemfd, patience()));
+  job.shared =
+      must(make_shared_buffer(*job.net->arena(), kLargest, SegmentKind::kMemfd, patience()));
   return job;
 }
 

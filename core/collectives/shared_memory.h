@@ -36,12 +36,6 @@ Status shared_memory_allreduce(Arena& arena, std::span<const Piece> pieces,
 Status shared_memory_allreduce(Arena& arena, Bytes data, const Reduction& reduction,
                                Deadline deadline);
 
-// Reduces the first `bytes` bytes of every rank's part of `buffer` where they lie: each rank loads
-// its slice from all parts and stores the result to all parts, without slots and without copies.
-// (A few KiB take the slots all the same: that needs one round of marks instead of two.)
-Status shared_buffer_allreduce(Arena& arena, const SharedBuffer& buffer, size_t bytes,
-                               const Reduction& reduction, Deadline deadline);
-
 // `in` consists of one part per rank, of `bytes_of` bytes each; `out` becomes this rank's part of
 // the reduction. `out` may be this rank's part of `in` itself; the rest of `in` stays as it is.
 Status shared_memory_reducescatter(Arena& arena, ConstBytes in, Bytes out,

@@ -8,6 +8,7 @@
 
 #include "collectives/slices.h"
 #include "collectives/testing/reference.h"
+#include "collectives/testing/shared_buffer_allreduce.h"
 #include "testing/assertions.h"
 #include "transport/shm/testing.h"
 
@@ -119,7 +120,8 @@ TEST_P(SharedMemory, ASharedBufferIsReducedWhereItLies) {
   run_host(n, SegmentKind::kHeap, [&](ShmGroup& links, Health&) {
     const auto reduction = Reduction::make(ReduceOp::kAverage, DType::kFloat32, n);
     ASSERT_OK(reduction);
-    auto buffer = links.arena().make_buffer(kMost * sizeof(float), SegmentKind::kHeap, soon());
+    auto buffer =
+        make_shared_buffer(links.arena(), kMost * sizeof(float), SegmentKind::kHeap, soon());
     ASSERT_OK(buffer);
     for (const size_t count : {size_t{0}, size_t{17}, size_t{5000}, kMost}) {
       const auto inputs = inputs_of(n, DType::kFloat32, count, count);

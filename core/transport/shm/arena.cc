@@ -13,6 +13,7 @@
 
 #include "transport/progress_limit.h"
 #include "transport/shm/lifeline.h"
+#include "transport/shm/segment.h"
 
 namespace hvd {
 
@@ -216,58 +217,6 @@ void Arena::publish_failure(const Status& failure) noexcept {
   failure_->code = static_cast<int32_t>(broken ? StatusCode::kPeerLost : failure.code());
   std::memcpy(failure_->text, text.data(), std::min(text.size(), sizeof(failure_->text) - 1));
   failure_->state.store(PublishedFailure::kComplete, std::memory_order_release);
-}
-
-Result<std::unique_ptr<SharedBuffer>> Arena::make_buffer(size_t bytes, SegmentKind kind,
-                                                         Deadline deadline) {
-  // Rank 0 creates and writes the descriptor into its slot; the others attach and write "ok" or
-  // their error into theirs; then everybody reads everybody's answer.
-  const auto put = [this](uint64_t turn, const std::string& text) {
-    std::byte* to = slot(rank_, turn);
-    const size_t length = std::min(text.size(), slot_bytes_ - 1);
-    std::memcpy(to, text.data(), length);
-    to[length] = std::byte{0};
-    raise(ArenaStage::kFilled, turn);
-  };
-  const auto text_of = [this](int peer, uint64_t turn) {
-    const char* text = reinterpret_cast<const char*>(slot(peer, turn));
-    return std::string(text, strnlen(text, slot_bytes_));
-  };
-  const size_t part = round_up(bytes, kPage);
-  const uint64_t announce = begin_turns(2);
-  const uint64_t answer = announce + 1;
-
-  Result<std::unique_ptr<Segment>> segment = unavailable("not attached");
-  HVD_TRY(claim(announce, deadline));
-  if (rank_ == 0) {
-    segment = Segment::create(kind, part * static_cast<size_t>(size()));
-    put(announce, segment.is_ok() ? (*segment)->descriptor() : "");
-  } else {
-    put(announce, "");
-  }
-  HVD_TRY(wait_all(ArenaStage::kFilled, announce, deadline));
-  if (rank_ != 0) {
-    const std::string descriptor = text_of(0, announce);
-    segment = descriptor.empty() ? Result<std::unique_ptr<Segment>>(unavailable("not created"))
-                                 : Segment::attach(descriptor);
-  }
-  Status made = segment.status();
-  if (made.is_ok()) made = Segment::populate((*segment)->memory().subspan(part * rank_, part));
-  put(answer, made.message());
-  HVD_TRY(wait_all(ArenaStage::kFilled, answer, deadline));
-  for (int peer = 0; peer < size(); ++peer) {
-    if (const std::string error = text_of(peer, answer); !error.empty()) {
-      return unavailable(
-          fmt::format("shared buffer of {} bytes: rank {}: {}", bytes, job_ranks_[peer], error));
-    }
-  }
-  (*segment)->forget_name();
-  (void)Segment::populate((*segment)->memory());  // all pages exist, as in open()
-  std::vector<Bytes> parts;
-  for (size_t peer = 0; peer < job_ranks_.size(); ++peer) {
-    parts.push_back((*segment)->memory().subspan(part * peer, bytes));
-  }
-  return std::make_unique<SharedBuffer>(std::move(*segment), rank_, std::move(parts));
 }
 
 }  // namespace hvd

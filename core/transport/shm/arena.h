@@ -29,7 +29,6 @@
 #include "base/fork_generation.h"
 #include "base/status.h"
 #include "transport/health.h"
-#include "transport/shm/segment.h"
 #include "transport/shm/shared_word.h"
 #include "transport/waiting.h"
 
@@ -40,24 +39,6 @@ struct PublishedFailure;
 class LifelineHolder;
 
 enum class ArenaStage { kFilled = 0, kReduced = 1 };
-
-// A buffer that every rank of the host can address: a collective that finds its data here reduces
-// it where it lies, without slots. Fusion buffers are made of these.
-class SharedBuffer {
- public:
-  SharedBuffer(std::unique_ptr<Segment> segment, int rank, std::vector<Bytes> parts)
-      : segment_(std::move(segment)), rank_(rank), parts_(std::move(parts)) {}
-
-  // This rank's part; all parts have the same size and are 64-byte aligned.
-  Bytes mine() const { return parts_[rank_]; }
-  // The part of the host's `rank`-th rank.
-  Bytes part(int rank) const { return parts_[rank]; }
-
- private:
-  std::unique_ptr<Segment> segment_;
-  int rank_;
-  std::vector<Bytes> parts_;
-};
 
 class Arena {
  public:
@@ -116,11 +97,6 @@ class Arena {
   }
   // Waits for every other rank.
   Status wait_all(ArenaStage stage, uint64_t turn, Deadline deadline);
-
-  // Collective: every rank calls it with the same size, and all get the buffer or all an error.
-  // Its pages are present in every rank's page table on return.
-  Result<std::unique_ptr<SharedBuffer>> make_buffer(size_t bytes, SegmentKind kind,
-                                                    Deadline deadline);
 
   // For tests: called before each wait, which fails if it does.
   void set_step_hook(std::function<Status()> hook) { step_hook_ = std::move(hook); }

@@ -12,6 +12,7 @@
 
 #include "testing/assertions.h"
 #include "transport/shm/testing.h"
+#include "transport/testing/shared_buffer.h"
 
 namespace hvd {
 namespace {
@@ -150,10 +151,10 @@ TEST(Arena, AFailureElsewhereEndsTheWaitsOfAllRanksOfTheHost) {
   });
 }
 
-TEST(Arena, ASharedBufferIsTheSameMemoryForAll) {
+TEST(SharedBuffer, IsTheSameMemoryForAll) {
   run_host(4, SegmentKind::kHeap, [](ShmGroup& links, Health&) {
     Arena& arena = links.arena();
-    auto buffer = arena.make_buffer(100'000, SegmentKind::kMemfd, soon());
+    auto buffer = make_shared_buffer(arena, 100'000, SegmentKind::kMemfd, soon());
     ASSERT_OK(buffer);
     ASSERT_EQ((*buffer)->mine().size(), 100'000u);
     (*buffer)->mine()[99'999] = static_cast<std::byte>(arena.rank() + 1);
