@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/health.h"
 
+#include <charconv>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -9,6 +11,21 @@ namespace hvd {
 
 Status seen_by_others(int rank, const Status& failure) {
   return is_broken(failure) ? peer_lost(rank, failure.message()) : failure;
+}
+
+std::string_view reason_without_rank(const Status& failure) noexcept {
+  const std::string_view text = failure.message();
+  if (failure.lost_rank() < 0) return text;
+  char number[16];
+  const auto end = std::to_chars(number, number + sizeof(number), failure.lost_rank());
+  std::string_view rest = text;
+  for (const std::string_view part :
+       {std::string_view("rank "), std::string_view(number, end.ptr - number),
+        std::string_view(": ")}) {
+    if (!rest.starts_with(part)) return text;
+    rest.remove_prefix(part.size());
+  }
+  return rest;
 }
 
 void Health::fail(const Status& reason) noexcept {

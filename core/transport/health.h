@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string_view>
 
 #include "base/mutex.h"
 #include "base/status.h"
@@ -21,6 +22,11 @@ inline bool is_broken(const Status& failure) {
 }
 // How a failure of `rank` looks to the other ranks: a broken rank is lost to them.
 Status seen_by_others(int rank, const Status& failure);
+
+// The message of `failure` without the "rank N: " that peer_lost() puts before it. A message that
+// carries the lost rank in a field of its own transports this text; the receiver calls peer_lost(),
+// which adds the prefix again. Allocates nothing; the text is valid as long as `failure`.
+std::string_view reason_without_rank(const Status& failure) noexcept;
 
 class Health {
  public:

@@ -69,9 +69,7 @@ Status Fabric::Impl::give_up(const Status& why) {
   // because its answers do not arrive, must not keep this rank for its usual limit.
   rendezvous_->set_answer_timeout(options_.linger);
   int lost = why.lost_rank();
-  std::string text = why.message();
-  const std::string prefix = fmt::format("rank {}: ", lost);  // put there again
-  if (lost >= 0 && text.starts_with(prefix)) text.erase(0, prefix.size());
+  std::string text(reason_without_rank(why));
   if (why.code() == StatusCode::kTimeout) {
     // If all have come, the others wait as long as we did and have as much to say.
     lost = first_missing();

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstring>
-#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -197,20 +195,7 @@ Status Arena::fail(const Status& failure) {
 void Arena::publish_failure(const Status& failure) noexcept {
   uint32_t none = PublishedFailure::kNone;
   if (!failure_->state.compare_exchange_strong(none, PublishedFailure::kBeingWritten)) return;
-  // peer_lost() puts "rank N: " before the text; it is put there again when read.
-  std::string_view text = failure.message();
-  if (failure.lost_rank() >= 0) {
-    char number[16];
-    const auto end = std::to_chars(number, number + sizeof(number), failure.lost_rank());
-    const std::string_view parts[] = {"rank ", {number, end.ptr}, ": "};
-    std::string_view rest = text;
-    const bool is_there = std::all_of(std::begin(parts), std::end(parts), [&rest](auto part) {
-      const bool next = rest.starts_with(part);
-      if (next) rest.remove_prefix(part.size());
-      return next;
-    });
-    if (is_there) text = rest;
-  }
+  const std::string_view text = reason_without_rank(failure);
   // As seen_by_others() has it, which takes memory.
   const bool broken = is_broken(failure);
   failure_->lost_rank = broken ? job_ranks_[rank_] : failure.lost_rank();

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "transport/health.h"
+
 namespace hvd {
 namespace {
 
@@ -131,12 +133,8 @@ Result<WatchMessage> decode_watch_message(ConstBytes bytes, int size) {
 
 WatchMessage failure_message(int origin, const Status& reason) {
   WatchMessage message{WatchMessage::Kind::kFailure, origin, reason.lost_rank(),
-                       static_cast<uint8_t>(reason.code()), reason.message()};
-  // peer_lost() puts the rank before the text again on the other side.
-  const std::string prefix = fmt::format("rank {}: ", reason.lost_rank());
-  if (reason.lost_rank() >= 0 && message.text.starts_with(prefix)) {
-    message.text.erase(0, prefix.size());
-  }
+                       static_cast<uint8_t>(reason.code()),
+                       std::string(reason_without_rank(reason))};
   if (message.text.size() > kNameLimit) message.text.resize(kNameLimit);
   return message;
 }
