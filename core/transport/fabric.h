@@ -22,6 +22,7 @@
 #include "net/secret.h"
 #include "transport/control/control_plane.h"
 #include "transport/health.h"
+#include "transport/link_provider.h"
 #include "transport/topology.h"
 #include "transport/transport.h"
 
@@ -47,6 +48,9 @@ struct FabricOptions {
   // How long join() of the process that serves the rendezvous server waits, once a rank is lost,
   // for ranks that have not come yet: they are to hear why.
   std::chrono::milliseconds linger{3'000};
+  // Further kinds of links, preferred to shared memory and sockets, in this order; the same on
+  // every rank.
+  std::vector<LinkProviderFactory> providers;
 };
 
 // One per process and round. join is collective, and so are make_mesh and make_control among the

@@ -70,19 +70,23 @@ struct Mesh::Wait {
 Mesh::~Mesh() = default;
 
 Mesh::Mesh(int rank, Topology topology, MeshOptions options, Health& health,
-           std::unique_ptr<LinkSource> links, std::unique_ptr<ShmGroup> shm_group)
+           std::vector<std::unique_ptr<LinkProvider>> providers)
     : Transport(rank, std::move(topology)),
       options_(std::move(options)),
       health_(health),
-      links_(std::move(links)),
-      shm_group_(std::move(shm_group)),
+      providers_(std::move(providers)),
       peers_(size()) {
   HVD_CHECK(static_cast<int>(options_.job_ranks.size()) == size());
-  if (shm_group_ == nullptr) return;
-  for (const int peer : this->topology().ranks_on(this->topology().host_of(rank))) {
+  for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank) continue;
-    peers_[peer].in = &shm_group_->in(this->topology().local_rank(peer));
-    peers_[peer].out = &shm_group_->out(this->topology().local_rank(peer));
+    const auto found = std::find_if(providers_.begin(), providers_.end(),
+                                    [peer](const auto& each) { return each->reaches(peer); });
+    HVD_CHECK(found != providers_.end());
+    peers_[peer].provider = found->get();
+  }
+  for (const auto& provider : providers_) {
+    take_arrivals(*provider);
+    if (arena_ == nullptr) arena_ = provider->arena();
   }
 }
 
@@ -156,30 +160,29 @@ Status Mesh::lose(int peer, const Status& why) {
 }
 
 Status Mesh::connect(int to, Deadline deadline) {
-  auto link = links_->connect(to, deadline.renewed());
+  const auto link = peers_[to].provider->connect(to, deadline.renewed());
   if (!link.is_ok()) {
     if (health_.failed()) return failure();
     if (link.status().code() != StatusCode::kTimeout) return lose(to, link.status());
     health_.fail(link.status().with_context(fmt::format("rank {}", options_.job_ranks[to])));
     return failure();
   }
-  peers_[to].own_out = std::move(link).value();
-  peers_[to].out = peers_[to].own_out.get();
+  peers_[to].out = *link;
   return Status::ok();
 }
 
-void Mesh::take_arrivals() {
-  for (LinkSource::Arrival& arrival : links_->arrivals()) {
+void Mesh::take_arrivals(LinkProvider& provider) {
+  for (const LinkProvider::Arrival& arrival : provider.arrivals()) {
+    // A provider may have links to peers that an earlier one serves.
     Peer& peer = peers_[arrival.from];
-    peer.own_in = std::move(arrival.link);
-    peer.in = peer.own_in.get();
+    if (peer.provider == &provider) peer.in = arrival.link;
   }
 }
 
 Result<size_t> Mesh::read_some(int from, Bytes in) {
   Peer& peer = peers_[from];
   if (peer.in == nullptr) {
-    take_arrivals();
+    take_arrivals(*peer.provider);
     if (peer.in == nullptr) return size_t{0};
   }
   auto got = peer.in->read_some(in.first(std::min(in.size(), kSegment)));
@@ -305,7 +308,7 @@ Status Mesh::pause(Wait& wait) {
 
 Status Mesh::look(Wait& wait) {
   if (health_.failed()) return failure();
-  if (shm_group_ != nullptr) HVD_TRY(look_at_host(wait));
+  HVD_TRY(look_at_providers(wait));
   if (std::exchange(moved_, false)) wait.limit.restart();
   if (!wait.limit.expired()) return Status::ok();
   if (wait.from >= 0) {
@@ -321,15 +324,17 @@ Status Mesh::look(Wait& wait) {
   return failure();
 }
 
-Status Mesh::look_at_host(Wait& wait) {
-  Arena& arena = shm_group_->arena();
-  if (!arena.check().is_ok()) return failure();
-  if (wait.from < 0 || topology().host_of(wait.from) != topology().host_of(rank())) {
-    return Status::ok();
+Status Mesh::look_at_providers(Wait& wait) {
+  for (const auto& provider : providers_) {
+    if (const Status whole = provider->check(); !whole.is_ok()) {
+      health_.fail(whole);
+      return failure();
+    }
   }
+  if (wait.from < 0) return Status::ok();
   // Its last bytes may have come just before it left: it is missed only if they still have not
   // been found at the next look.
-  if (!arena.has_left(topology().local_rank(wait.from))) return Status::ok();
+  if (!peers_[wait.from].provider->has_left(wait.from)) return Status::ok();
   if (!std::exchange(wait.peer_has_left, true)) return Status::ok();
   return lose(wait.from, aborted("it left the job"));
 }
@@ -352,7 +357,7 @@ void Mesh::sleep(const Wait& wait) {
     if (InLink* in = peers_[wait.from].in; in != nullptr) {
       add(*in);
     } else {
-      polled_.push_back({links_->arrivals_descriptor(), POLLIN, 0});
+      polled_.push_back({peers_[wait.from].provider->arrivals_descriptor(), POLLIN, 0});
     }
   }
   if (unpolled == nullptr) {

@@ -16,31 +16,11 @@
 
 #include "transport/health.h"
 #include "transport/link.h"
-#include "transport/shm/shm_group.h"
+#include "transport/link_provider.h"
 #include "transport/transport.h"
 #include "transport/waiting.h"
 
 namespace hvd {
-
-// Where a mesh gets the links to peers that it shares no memory with. Each link has one direction
-// and is opened by its sender, so that two ranks which need each other at the same moment never
-// have to settle whose connection is kept.
-class LinkSource {
- public:
-  virtual ~LinkSource() = default;
-
-  // Opens the link to `to` and waits until it can be used. The peer's mesh need not exist yet.
-  virtual Result<std::unique_ptr<OutLink>> connect(int to, Deadline deadline) = 0;
-
-  struct Arrival {
-    int from;
-    std::unique_ptr<InLink> link;
-  };
-  // The links that peers have opened to us since the last call; cheap when there are none.
-  virtual std::vector<Arrival> arrivals() = 0;
-  // Readable while arrivals() has something to give.
-  virtual int arrivals_descriptor() const = 0;
-};
 
 struct MeshOptions {
   std::vector<int> job_ranks;  // by rank of the communicator: the rank that failures name
@@ -53,9 +33,10 @@ struct MeshOptions {
 
 class Mesh final : public Transport {
  public:
-  // `shm_group` may be null. `health` outlives the mesh.
+  // `providers` are in order of preference: the first that reaches a peer has its links. Together
+  // they reach every peer. `health` must outlive the mesh.
   Mesh(int rank, Topology topology, MeshOptions options, Health& health,
-       std::unique_ptr<LinkSource> links, std::unique_ptr<ShmGroup> shm_group);
+       std::vector<std::unique_ptr<LinkProvider>> providers);
   ~Mesh() override;
 
   Status send(int to, ConstBytes out, Deadline deadline) override;
@@ -63,7 +44,7 @@ class Mesh final : public Transport {
   Status recv_pieces(int from, size_t size, size_t unit, Consume consume,
                      Deadline deadline) override;
   Status flush(Deadline deadline) override;
-  Arena* arena() override { return shm_group_ == nullptr ? nullptr : &shm_group_->arena(); }
+  Arena* arena() override { return arena_; }
   bool hosts_share_memory() const override { return options_.hosts_share_memory; }
   void abort(const Status& reason) override;
 
@@ -72,8 +53,7 @@ class Mesh final : public Transport {
     OutLink* out = nullptr;  // null until the first send
     InLink* in = nullptr;    // null until the peer has opened it
     std::deque<ConstBytes> pending;
-    std::unique_ptr<OutLink> own_out;  // of links that do not belong to shm_group_
-    std::unique_ptr<InLink> own_in;
+    LinkProvider* provider = nullptr;  // owns both links; null for this rank
   };
   struct Wait;
   struct Scratch;
@@ -85,10 +65,10 @@ class Mesh final : public Transport {
   Status lose(int peer, const Status& why);
 
   Status connect(int to, Deadline deadline);
-  void take_arrivals();
+  void take_arrivals(LinkProvider& provider);
   // 0 when nothing has arrived, not even the link.
   Result<size_t> read_some(int from, Bytes in);
-  // Shared memory is there from the start, so a link that is still to come is a socket.
+  // Links in memory exist from the start, so a link that is still to come is a socket.
   bool reads_socket(int from) const;
   // Reads until `in` is full.
   Status fill(int from, Bytes in, size_t still_to_come, Deadline deadline);
@@ -103,7 +83,7 @@ class Mesh final : public Transport {
   // One look at the clock, the peers and the links after a look at the condition was in vain.
   Status pause(Wait& wait);
   Status look(Wait& wait);
-  Status look_at_host(Wait& wait);
+  Status look_at_providers(Wait& wait);
   void sleep(const Wait& wait);
   void note_progress() {
     moved_ = true;
@@ -112,8 +92,8 @@ class Mesh final : public Transport {
 
   const MeshOptions options_;
   Health& health_;
-  const std::unique_ptr<LinkSource> links_;
-  const std::unique_ptr<ShmGroup> shm_group_;
+  const std::vector<std::unique_ptr<LinkProvider>> providers_;
+  Arena* arena_ = nullptr;            // of the provider that has one
   std::atomic<bool> aborted_{false};  // by abort() on this rank
 
   // The caller's thread only.

@@ -13,8 +13,9 @@
 #include "transport/control/tree_control_plane.h"
 #include "transport/fabric/impl.h"
 #include "transport/mesh.h"
+#include "transport/shm/shm_provider.h"
 #include "transport/tcp/local_socket.h"
-#include "transport/tcp/stream_links.h"
+#include "transport/tcp/stream_provider.h"
 
 namespace hvd {
 namespace {
@@ -23,48 +24,6 @@ namespace {
 constexpr std::chrono::milliseconds kFirstPatience{2'000};
 // For the first address of several.
 constexpr std::chrono::milliseconds kHeadStart{250};
-
-// The links of one communicator, with ranks counted as the communicator does.
-class FabricLinks final : public LinkSource {
- public:
-  using Open = std::function<Result<std::unique_ptr<OutLink>>(int job_rank, Deadline deadline)>;
-
-  FabricLinks(std::vector<int> ranks, std::shared_ptr<Inbox> inbox, Open open,
-              std::function<void()> on_close)
-      : ranks_(std::move(ranks)),
-        inbox_(std::move(inbox)),
-        open_(std::move(open)),
-        on_close_(std::move(on_close)) {}
-  ~FabricLinks() override {
-    if (!fork_generation_.in_child()) on_close_();
-  }
-
-  Result<std::unique_ptr<OutLink>> connect(int to, Deadline deadline) override {
-    return open_(ranks_[to], deadline);
-  }
-
-  std::vector<Arrival> arrivals() override {
-    std::vector<Arrival> arrived;
-    for (Inbox::Item& item : inbox_->take()) {
-      const auto found = std::find(ranks_.begin(), ranks_.end(), item.from);
-      if (found == ranks_.end()) {
-        HVD_LOG(kWarning, "refused rank {}: it does not belong to this communicator", item.from);
-        continue;
-      }
-      arrived.push_back({static_cast<int>(found - ranks_.begin()), std::move(item.link)});
-    }
-    return arrived;
-  }
-
-  int arrivals_descriptor() const override { return inbox_->descriptor(); }
-
- private:
-  const std::vector<int> ranks_;
-  const std::shared_ptr<Inbox> inbox_;
-  const Open open_;
-  const std::function<void()> on_close_;
-  const ForkGeneration fork_generation_;
-};
 
 }  // namespace
 
@@ -113,20 +72,10 @@ bool Fabric::Impl::needs_tags(int peer) const {
   return options_.tags && !options_.tls && !directory_->is_local(peer);
 }
 
-std::unique_ptr<OutLink> Fabric::Impl::make_out_link(int to, AuthenticatedStream peer) const {
-  if (!needs_tags(to)) return std::make_unique<StreamOut>(std::move(peer.stream));
-  return std::make_unique<StreamOut>(
-      std::make_unique<TaggedStream>(std::move(peer.stream), peer.keys));
-}
-
 std::unique_ptr<InLink> Fabric::Impl::make_in_link(int from, AuthenticatedStream peer) const {
-  std::string way = fmt::format("host {} and host {}", (*directory_)[from].host_name,
-                                (*directory_)[options_.rank].host_name);
-  if (!needs_tags(from)) {
-    return std::make_unique<StreamIn>(std::move(peer.stream), std::move(way));
-  }
-  return std::make_unique<TaggedIn>(
-      std::make_unique<TaggedStream>(std::move(peer.stream), peer.keys), std::move(way));
+  return make_stream_in(std::move(peer), needs_tags(from),
+                        fmt::format("host {} and host {}", (*directory_)[from].host_name,
+                                    (*directory_)[options_.rank].host_name));
 }
 
 Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator,
@@ -138,34 +87,31 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
   if (health_.failed()) return health_.status();
   const auto rank = static_cast<int>(found - ranks.begin());
   Topology topology = directory_->topology(ranks);
-  auto joined_group = join_shm_group(communicator, topology, rank, ranks, deadline);
-  if (!joined_group.is_ok()) return lost_at_store(joined_group.status());
-  HVD_TRY_ASSIGN(auto inbox, pending_connections_.claim(communicator));
-  auto links = std::make_unique<FabricLinks>(
-      ranks, std::move(inbox),
-      [this, communicator](int to, Deadline until) -> Result<std::unique_ptr<OutLink>> {
-        HVD_TRY_ASSIGN(AuthenticatedStream peer,
-                       open(to, Hello::Purpose::kData, communicator, until));
-        return make_out_link(to, std::move(peer));
-      },
-      [this, communicator] {
-        pending_connections_.drop(communicator);
-        MutexLock lock(meshes_mutex_);
-        meshes_.erase(communicator);
-      });
+  const CommunicatorContext context{communicator, rank,           topology, ranks,
+                                    rendezvous_,  options_.round, health_,  deadline};
+  Made made{ranks, nullptr};
+  // In order of preference. A new transport is one folder with a LinkProvider, and one line here.
+  std::vector<LinkProviderFactory> factories = options_.providers;
+  factories.emplace_back([&](const auto& each) { return make_shm_provider(each, made); });
+  factories.emplace_back([&](const auto& each) { return make_stream_provider(each); });
+  std::vector<std::unique_ptr<LinkProvider>> providers;
+  for (const LinkProviderFactory& make : factories) {
+    auto provider = make(context);
+    if (!provider.is_ok()) return lost_at_store(provider.status());
+    if (*provider != nullptr) providers.push_back(std::move(provider).value());
+  }
   const auto shared = hosts_share_memory(communicator, topology, ranks, deadline);
   if (!shared.is_ok()) return lost_at_store(shared.status());
   {
     MutexLock lock(meshes_mutex_);
-    meshes_[communicator] = {ranks, joined_group->get()};
+    meshes_[communicator] = std::move(made);
   }
   MeshOptions options;
   options.hosts_share_memory = *shared;
   options.job_ranks = ranks;
   options.policy = policy_;
-  return std::unique_ptr<Transport>(
-      std::make_unique<Mesh>(rank, std::move(topology), std::move(options), health_,
-                             std::move(links), std::move(joined_group).value()));
+  return std::unique_ptr<Transport>(std::make_unique<Mesh>(
+      rank, std::move(topology), std::move(options), health_, std::move(providers)));
 }
 
 Status Fabric::Impl::lost_at_store(const Status& failure) {
@@ -174,21 +120,43 @@ Status Fabric::Impl::lost_at_store(const Status& failure) {
   return health_.status();
 }
 
-Result<std::unique_ptr<ShmGroup>> Fabric::Impl::join_shm_group(uint64_t communicator,
-                                                               const Topology& topology, int rank,
-                                                               const std::vector<int>& ranks,
-                                                               Deadline deadline) {
-  const std::vector<int>& here = topology.ranks_on(topology.host_of(rank));
-  if (here.size() < 2 || !options_.shared_memory) return std::unique_ptr<ShmGroup>();
+Result<std::unique_ptr<LinkProvider>> Fabric::Impl::make_shm_provider(
+    const CommunicatorContext& context, Made& made) {
+  const Topology& topology = context.topology;
+  const std::vector<int>& here = topology.ranks_on(topology.host_of(context.rank));
+  if (here.size() < 2 || !options_.shared_memory) return std::unique_ptr<LinkProvider>();
   ShmGroupOptions options;
-  options.local_rank = topology.local_rank(rank);
-  for (const int each : here) options.job_ranks.push_back(ranks[each]);
+  options.local_rank = topology.local_rank(context.rank);
+  for (const int each : here) options.job_ranks.push_back(context.job_ranks[each]);
   options.kind = directory_->segment_kind(options.job_ranks);
-  options.key = shared_memory_key(communicator, options.job_ranks.front());
-  auto joined = ShmGroup::join(options, *rendezvous_, lifelines_, health_, deadline);
-  if (joined.status().code() != StatusCode::kUnavailable) return joined;
-  HVD_LOG(kWarning, "{}; its ranks use sockets, which is slower", joined.status().message());
-  return std::unique_ptr<ShmGroup>();
+  options.key = shared_memory_key(context.communicator, options.job_ranks.front());
+  auto joined = ShmGroup::join(options, *rendezvous_, lifelines_, health_, context.deadline);
+  if (joined.status().code() == StatusCode::kUnavailable) {
+    HVD_LOG(kWarning, "{}; its ranks use sockets, which is slower", joined.status().message());
+    return std::unique_ptr<LinkProvider>();
+  }
+  if (!joined.is_ok()) return joined.status();
+  made.shm_group = joined->get();
+  return std::unique_ptr<LinkProvider>(
+      std::make_unique<ShmProvider>(std::move(joined).value(), topology, context.rank));
+}
+
+Result<std::unique_ptr<LinkProvider>> Fabric::Impl::make_stream_provider(
+    const CommunicatorContext& context) {
+  const uint64_t communicator = context.communicator;
+  HVD_TRY_ASSIGN(auto inbox, pending_connections_.claim(communicator));
+  return std::unique_ptr<LinkProvider>(std::make_unique<StreamProvider>(
+      context.job_ranks, std::move(inbox),
+      [this, communicator](int to, Deadline until) -> Result<std::unique_ptr<OutLink>> {
+        HVD_TRY_ASSIGN(AuthenticatedStream peer,
+                       open(to, Hello::Purpose::kData, communicator, until));
+        return make_stream_out(std::move(peer), needs_tags(to));
+      },
+      [this, communicator] {
+        pending_connections_.drop(communicator);
+        MutexLock lock(meshes_mutex_);
+        meshes_.erase(communicator);
+      }));
 }
 
 std::string Fabric::Impl::shared_memory_key(uint64_t communicator, int first_rank) const {

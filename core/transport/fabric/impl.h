@@ -17,6 +17,7 @@
 #include "net/poller.h"
 #include "transport/control/socket_waker.h"
 #include "transport/fabric.h"
+#include "transport/link_provider.h"
 #include "transport/shm/lifeline.h"
 #include "transport/shm/shm_group.h"
 #include "transport/tcp/peer_acceptor.h"
@@ -74,14 +75,15 @@ class Fabric::Impl {
   Result<AuthenticatedStream> try_open(int to, Deadline deadline);
   // Data links over a fresh connection. Between hosts their bytes have tags, unless TLS protects
   // them or the setting says none.
-  std::unique_ptr<OutLink> make_out_link(int to, AuthenticatedStream peer) const;
   std::unique_ptr<InLink> make_in_link(int from, AuthenticatedStream peer) const;
   bool needs_tags(int peer) const;
   // A failure of the rendezvous; all meshes share it if it is the loss of a rank.
   Status lost_at_store(const Status& failure);
-  Result<std::unique_ptr<ShmGroup>> join_shm_group(uint64_t communicator, const Topology& topology,
-                                                   int rank, const std::vector<int>& ranks,
-                                                   Deadline deadline);
+  // The two kinds of links that every fabric has. `made` receives the group, for make_control.
+  Result<std::unique_ptr<LinkProvider>> make_shm_provider(const CommunicatorContext& context,
+                                                          Made& made);
+  Result<std::unique_ptr<LinkProvider>> make_stream_provider(const CommunicatorContext& context)
+      HVD_EXCLUDES(meshes_mutex_);
   Result<bool> hosts_share_memory(uint64_t communicator, const Topology& topology,
                                   const std::vector<int>& ranks, Deadline deadline);
   Result<Channel> open_control(uint64_t communicator, int to, Deadline deadline);
