@@ -7,7 +7,7 @@ An adapter `<framework>_adapter.py` has a class Frontend:
 - dtypes: names of the dtypes that it reduces, as numpy or the framework calls them
 - InvalidArgument, Internal: what it raises for mistakes of the caller, and of the ranks together
 - start(): hvd.init() with the process sets `evens` and `odds` of static_sets()
-- everybody(name): returns once all ranks have called it
+- wait_for_all(name): returns once all ranks have called it
 - tensor(array, dtype=None), array(tensor): there and back; of a dtype that numpy has not, as float
 - gradient(function, array): d sum(function(x) * weights) / dx where weights are 1, 2, 3, …
 """
@@ -41,7 +41,7 @@ def static_sets(size: int) -> tuple[list[int], list[int]]:
     return list(range(0, size, 2)), list(range(1, size, 2))
 
 
-def check_every_rank_knows_its_place(frontend):
+def check_every_rank_has_its_rank_and_size(frontend):
     hvd = frontend.hvd
     assert hvd.is_initialized()
     assert 0 <= hvd.rank() < hvd.size()
@@ -53,7 +53,7 @@ def check_every_rank_knows_its_place(frontend):
     assert ranks == list(range(hvd.size()))
 
 
-def check_allreduce_of_every_dtype_and_op_is_what_numpy_says(frontend):
+def check_allreduce_of_every_dtype_and_op_equals_numpy(frontend):
     hvd = frontend.hvd
     values = ramps(frontend, 7, 3)
     wanted = {
@@ -115,16 +115,16 @@ def check_a_group_is_reduced_as_one(frontend):
         )
 
 
-def check_allgather_joins_rows_of_different_numbers(frontend):
+def check_allgather_joins_different_numbers_of_rows(frontend):
     hvd = frontend.hvd
-    everybody = [ramp(rank, rank, 3) for rank in range(hvd.size())]  # rank 0 has none
+    rows = [ramp(rank, rank, 3) for rank in range(hvd.size())]  # rank 0 has none
     for dtype in frontend.dtypes:
-        mine = frontend.tensor(everybody[hvd.rank()], dtype)
+        mine = frontend.tensor(rows[hvd.rank()], dtype)
         gathered = frontend.array(hvd.allgather(mine, name=f"gather.{dtype}"))
-        np.testing.assert_array_equal(gathered, np.concatenate(everybody), dtype)
+        np.testing.assert_array_equal(gathered, np.concatenate(rows), dtype)
 
 
-def check_broadcast_gives_everybody_the_roots_tensor(frontend):
+def check_broadcast_gives_all_ranks_the_roots_tensor(frontend):
     hvd = frontend.hvd
     for root in range(hvd.size()):
         for dtype in frontend.dtypes:
@@ -133,7 +133,7 @@ def check_broadcast_gives_everybody_the_roots_tensor(frontend):
             np.testing.assert_array_equal(frontend.array(sent), ramp(root, 4))
 
 
-def check_alltoall_sends_rows_where_splits_say(frontend):
+def check_alltoall_sends_rows_by_splits(frontend):
     hvd = frontend.hvd
     rank, size = hvd.rank(), hvd.size()
     # Rank i sends i + j rows of the value i to rank j, and keeps one row that nobody gets.
@@ -159,7 +159,7 @@ def check_reducescatter_gives_the_first_ranks_one_row_more(frontend):
     np.testing.assert_allclose(frontend.array(part), total / hvd.size())
 
 
-def check_objects_travel(frontend):
+def check_objects_are_sent(frontend):
     hvd = frontend.hvd
     root = hvd.size() - 1
     mine = {"rank": hvd.rank(), "text": "ä" * 1000} if hvd.rank() == root else None
@@ -168,7 +168,7 @@ def check_objects_travel(frontend):
     assert gathered == [[rank] * rank for rank in range(hvd.size())]
 
 
-def check_ranks_that_disagree_all_hear_of_it_and_go_on(frontend):
+def check_ranks_that_disagree_all_get_an_error_and_continue(frontend):
     hvd = frontend.hvd
     rank = hvd.rank()
     two_kinds = {
@@ -190,7 +190,7 @@ def check_ranks_that_disagree_all_hear_of_it_and_go_on(frontend):
         np.testing.assert_array_equal(frontend.array(total), [hvd.size()] * 2)
 
 
-def check_mistakes_are_told_at_once_and_to_their_author_only(frontend):
+def check_an_invalid_call_fails_at_once_on_its_rank_only(frontend):
     hvd = frontend.hvd
     if hvd.rank() == 0:
         two = frontend.tensor(np.zeros(2))
@@ -201,8 +201,8 @@ def check_mistakes_are_told_at_once_and_to_their_author_only(frontend):
         raises(frontend.InvalidArgument, "splits", hvd.alltoall, two, one)
         odd = frontend.tensor(np.zeros(hvd.size() + 1))
         raises(frontend.InvalidArgument, "evenly", hvd.alltoall, odd)
-        stranger = hvd.ProcessSet([0])
-        raises(ValueError, "not registered", hvd.allreduce, two, process_set=stranger)
+        unregistered = hvd.ProcessSet([0])
+        raises(ValueError, "not registered", hvd.allreduce, two, process_set=unregistered)
     raises(
         frontend.Internal,
         "Sum or Average",
@@ -230,7 +230,7 @@ def check_process_sets_reduce_among_themselves(frontend):
     assert hvd.broadcast_object(hvd.rank(), mine.ranks[0], process_set=mine) == mine.ranks[0]
 
 
-def check_process_sets_come_and_go(frontend):
+def check_process_sets_are_added_and_removed(frontend):
     hvd = frontend.hvd
     ranks = [0, 1]
     if hvd.size() == 2:
@@ -291,7 +291,7 @@ def check_a_rank_without_data_joins(frontend):
     # In its last step a rank is together with those that have more data.
     np.testing.assert_array_equal(frontend.array(total), [hvd.size() - hvd.rank()] * 3)
     assert hvd.allgather_object(int(last)) == [int(last)] * hvd.size()
-    frontend.everybody("after join")
+    frontend.wait_for_all("after join")
 
 
 def check_some_of_the_ranks_can_be_a_job(frontend):
@@ -305,15 +305,15 @@ def check_some_of_the_ranks_can_be_a_job(frontend):
     np.testing.assert_array_equal(frontend.array(total), [len(half)] * 2)
     hvd.shutdown()
     raises(ValueError, "list of ranks", hvd.init, comm=5)
-    everybody = hvd.ProcessSet(range(size))
-    raises(ValueError, "is a duplicate", hvd.init, process_sets=[everybody])
+    all_ranks = hvd.ProcessSet(range(size))
+    raises(ValueError, "is a duplicate", hvd.init, process_sets=[all_ranks])
     one = hvd.ProcessSet([0])
     raises(ValueError, "is a duplicate", hvd.init, process_sets=[one, hvd.ProcessSet([0])])
     raises(ValueError, "dynamic", hvd.init, process_sets="static")
     frontend.start()
 
 
-def check_a_job_starts_anew_after_a_shutdown(frontend):
+def check_a_job_starts_again_after_a_shutdown(frontend):
     hvd = frontend.hvd
     rank = hvd.rank()
     for _ in range(2):

@@ -65,12 +65,12 @@ def test_a_failure_restores_and_other_hosts_do_not():
     state.register_reset_callbacks([lambda: state.lines.append("told")])
     events = [HorovodInternalError("lost"), HostsUpdatedInterrupt(), HostsUpdatedInterrupt(True)]
     assert run(state, *events, HorovodInternalError("lost"), 5) == 11
-    anew = ["start", "adapt", "told"]
+    new_start = ["start", "adapt", "told"]
     assert state.lines == [
-        *("sync", "call", "restore", *anew),
-        *("sync", "call", *anew),
-        *("sync", "call", *anew),
-        *("call", "restore", *anew),  # all who are left had the same state
+        *("sync", "call", "restore", *new_start),
+        *("sync", "call", *new_start),
+        *("sync", "call", *new_start),
+        *("call", "restore", *new_start),  # all who are left had the same state
         *("sync", "call"),
     ]
 

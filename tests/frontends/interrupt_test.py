@@ -154,11 +154,11 @@ def test_shutdown_that_waits_for_a_frozen_rank(processes, store):
 
 def test_a_client_that_waits_for_a_store(processes, store):
     silent = socket.create_server(("127.0.0.1", 0))
-    nobody = f"127.0.0.1:{silent.getsockname()[1]}"
+    silent_address = f"127.0.0.1:{silent.getsockname()[1]}"
     client = processes(
         f"""
         secret = os.environ["_HOROVOD_SECRET_KEY"]
-        wait_in(_core.rendezvous_connect, {nobody!r}, secret, False, WAIT)
+        wait_in(_core.rendezvous_connect, {silent_address!r}, secret, False, WAIT)
         wait_in(_core.rendezvous_connect, "127.0.0.1:{free_port()}", secret, False, WAIT)
         client = _core.rendezvous_connect(os.environ["HOROVOD_RENDEZVOUS"], secret, False, WAIT)
         wait_in(_core.rendezvous_get, client, "missing", WAIT)

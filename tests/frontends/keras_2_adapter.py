@@ -17,5 +17,5 @@ class Frontend:
     def start(self):
         hvd.init()
 
-    def everybody(self, name):
+    def wait_for_all(self, name):
         hvd.allreduce(np.zeros(1), name=name)

@@ -614,7 +614,7 @@ def check_fit_goes_on_from_the_last_commit(frontend):
     assert starts == [(0, 0), (1, 0)] and state.epoch == epochs and state.batch == 0
     assert same_everywhere(net.get_weights())
     close(net.get_weights(), trained_alone(adam, epochs=epochs), 1e-4)
-    frontend.everybody("trained")
+    frontend.wait_for_all("trained")
     frontend.hvd.shutdown()
     frontend.start()
     if not IS_KERAS_3:

@@ -60,7 +60,7 @@ def run_check(frontend, check) -> tuple[str, str]:
         if outcome[0] == "failed":
             hvd.shutdown()
         # All ranks have to be well before the next check begins.
-        frontend.everybody(f"after {check.__name__}")
+        frontend.wait_for_all(f"after {check.__name__}")
     except Exception as error:
         if outcome[0] != "failed":
             outcome = "failed", f"another rank has failed: {error}"
