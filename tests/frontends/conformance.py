@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every front end has to do, told in arrays of numpy.
+"""Checks that every front end has to pass. They compare its results with arrays of numpy.
 
-An adapter `<framework>_adapter.py` has a class Frontend:
+suite.py calls each check_* function on every rank of a job. An adapter `<framework>_adapter.py` has
+a class Frontend with these members:
 
 - hvd: the front end's module
 - dtypes: names of the dtypes that it reduces, as numpy or the framework calls them
-- InvalidArgument, Internal: what it raises for mistakes of the caller, and of the ranks together
-- start(): hvd.init() with the process sets `evens` and `odds` of static_sets()
+- InvalidArgument: the exception for an invalid call
+- Internal: the exception for ranks that disagree
+- start(): hvd.init() with the process sets `evens` and `odds` of static_sets(), in `sets`
 - wait_for_all(name): returns once all ranks have called it
-- tensor(array, dtype=None), array(tensor): there and back; of a dtype that numpy has not, as float
+- tensor(array, dtype=None), array(tensor): convert from and to numpy; a dtype that numpy does not
+  have becomes float
 - gradient(function, array): d sum(function(x) * weights) / dx where weights are 1, 2, 3, …
 """
 
@@ -20,7 +23,7 @@ FACTORS = {"prescale_factor": 0.5, "postscale_factor": 3.0}
 
 
 def ramp(rank: int, *shape: int) -> np.ndarray:
-    """1 + rank, 2 + rank, …: small whole numbers, which are exact in every dtype."""
+    """1 + rank, 2 + rank, …: small whole numbers, because they are exact in every dtype."""
     return (np.arange(np.prod(shape, dtype=int)) % 5 + 1 + rank).reshape(shape)
 
 
@@ -117,7 +120,7 @@ def check_a_group_is_reduced_as_one(frontend):
 
 def check_allgather_joins_different_numbers_of_rows(frontend):
     hvd = frontend.hvd
-    rows = [ramp(rank, rank, 3) for rank in range(hvd.size())]  # rank 0 has none
+    rows = [ramp(rank, rank, 3) for rank in range(hvd.size())]  # rank 0 has no rows
     for dtype in frontend.dtypes:
         mine = frontend.tensor(rows[hvd.rank()], dtype)
         gathered = frontend.array(hvd.allgather(mine, name=f"gather.{dtype}"))
@@ -136,7 +139,7 @@ def check_broadcast_gives_all_ranks_the_roots_tensor(frontend):
 def check_alltoall_sends_rows_by_splits(frontend):
     hvd = frontend.hvd
     rank, size = hvd.rank(), hvd.size()
-    # Rank i sends i + j rows of the value i to rank j, and keeps one row that nobody gets.
+    # Rank i sends i + j rows of the value i to rank j. It does not send its last row.
     rows = [rank + to for to in range(size)]
     mine = frontend.tensor(np.full((sum(rows) + 1, 2), rank), "float32")
     splits = frontend.tensor(np.array(rows, np.int32))
@@ -220,7 +223,8 @@ def check_process_sets_reduce_among_themselves(frontend):
     assert (mine.rank(), mine.size()) == (hvd.rank() // 2, len(mine.ranks))
     raises(ValueError, "not in the process set", others.rank)
     tensor = frontend.tensor(ramp(hvd.rank(), 3))
-    for _ in range(hvd.rank() + 1):  # ranks of other sets count differently
+    # A set of one rank makes more calls first: each set numbers its calls without a name itself.
+    for _ in range(hvd.rank() + 1):
         hvd.allreduce(tensor, process_set=mine) if mine.size() == 1 else None
     total = hvd.allreduce(tensor, op=hvd.Sum, process_set=mine)
     np.testing.assert_array_equal(frontend.array(total), sum(ramp(r, 3) for r in mine.ranks))
@@ -276,7 +280,7 @@ def check_gradients_flow_through_collectives(frontend):
     expect(weights * (rank == 1), lambda t: hvd.broadcast(t, 1))
     every = np.arange(1, 2 * size * size + 1).reshape(size, -1)
     expect(every[rank], hvd.allgather)
-    # The two rows that went to rank j were its rows 2·rank and 2·rank + 1.
+    # The two rows that this rank sent to rank j were rows 2·rank and 2·rank + 1 there.
     expect(np.tile([2 * rank + 1, 2 * rank + 2], size), hvd.alltoall)
     expect(np.tile([1, 2], size) * size, lambda t: hvd.reducescatter(t, op=hvd.Sum))
     expect(np.tile([1, 2], size), hvd.reducescatter)
@@ -288,7 +292,7 @@ def check_a_rank_without_data_joins(frontend):
     for step in range(hvd.rank() + 1):
         total = hvd.allreduce(frontend.tensor(np.ones(3)), op=hvd.Sum, name=f"uneven.{step}")
     last = frontend.array(hvd.join())
-    # In its last step a rank is together with those that have more data.
+    # In its last step a rank reduces together with the ranks that have more data.
     np.testing.assert_array_equal(frontend.array(total), [hvd.size() - hvd.rank()] * 3)
     assert hvd.allgather_object(int(last)) == [int(last)] * hvd.size()
     frontend.wait_for_all("after join")
@@ -322,6 +326,6 @@ def check_a_job_starts_again_after_a_shutdown(frontend):
         raises(ValueError, "has not been initialized", hvd.rank)
         frontend.start()
         assert hvd.rank() == rank
-        hvd.init()  # does nothing
+        hvd.init()  # has no effect while a job runs
         total = hvd.allreduce(frontend.tensor(np.ones(1)), op=hvd.Sum)
         assert frontend.array(total) == hvd.size()

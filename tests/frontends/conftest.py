@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that are plain processes without a framework, for tests of the core from Python."""
+"""Starts ranks as plain processes without a framework, for tests of the core from Python."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from horovod import _core
 from processes import states_of_threads, wait_until
 
-WAIT = 90  # seconds, of a call that waits for something which does not come
-SOON = 20  # of one that is interrupted, on a machine that is busy
+WAIT = 90  # seconds; the limit of a call that waits for an event that does not happen
+SOON = 20  # seconds; the limit of an interrupted call on a busy machine
 
 PRELUDE = f"""
 import os, signal, sys, threading, time
@@ -56,14 +56,14 @@ class Process:
         self.process.stdin.flush()
 
     def freeze(self) -> None:
-        """Returns when no thread of it runs any more."""
+        """Stop the process. Returns when all of its threads are stopped."""
         self.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: set(states_of_threads(self.process.pid)) == {"T"})
 
     def interrupt(self) -> None:
-        """Once it waits: SIGINT, and it has to notice."""
+        """Send SIGINT once the process waits. The waiting call has to end."""
         assert self.line() == "waits"
-        time.sleep(0.3)  # into the call; before it Python would raise by itself
+        time.sleep(0.3)  # so that the process is in the call; before the call Python itself raises
         start = time.monotonic()
         self.process.send_signal(signal.SIGINT)
         assert self.line() == "interrupted"
@@ -91,7 +91,7 @@ def processes():
 
 @pytest.fixture
 def store():
-    """The settings of ranks that meet at a store, but for the rank."""
+    """A running rendezvous server: the variables of its two ranks, except HOROVOD_RANK."""
     secret = _core.make_secret()
     server = _core.rendezvous_start(secret, "127.0.0.1", False)
     yield {

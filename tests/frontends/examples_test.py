@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples, as a user runs them."""
+"""Runs the examples as a user does."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ import pytest
 import suite
 
 EXAMPLES = suite.HERE.parent.parent / "examples"
-# Importing torch takes longer than most examples: one process per rank runs them all.
+# An import of torch takes longer than most examples, so one process per rank runs all of them.
 RUN_ALL = """
 import runpy, sys
 import horovod.torch as hvd
@@ -60,12 +60,12 @@ def check_two_ranks_end_with_the_weights_of_one_process(example, tolerance, tmp_
     first, second = weights(tmp_path / "together.0"), weights(tmp_path / "together.1")
     np.testing.assert_array_equal(first, second)
     one = weights(tmp_path / "alone.0")
-    # Rounding decides which of two equal pixels a pooling layer takes.
+    # Not exact: rounding decides which of two equal pixels a pooling layer takes.
     assert np.linalg.norm(first - one) <= tolerance * np.linalg.norm(one)
 
 
 def test_two_ranks_end_with_the_weights_of_one_process(tmp_path):
-    # 4e-7 was seen.
+    # The largest difference measured was 4e-7.
     check_two_ranks_end_with_the_weights_of_one_process(
         "01_pytorch_digits.py", 3e-3, tmp_path, "--epochs", "4"
     )
@@ -73,7 +73,7 @@ def test_two_ranks_end_with_the_weights_of_one_process(tmp_path):
 
 @needs_keras
 def test_two_ranks_of_keras_end_with_the_weights_of_one_process(tmp_path):
-    # 9e-3 was seen.
+    # The largest difference measured was 9e-3.
     check_two_ranks_end_with_the_weights_of_one_process("09_keras_digits.py", 3e-2, tmp_path)
 
 
@@ -81,7 +81,7 @@ def test_two_ranks_of_keras_end_with_the_weights_of_one_process(tmp_path):
 def test_the_example_of_warm_up_says_what_it_did():
     output = suite.run_ranks([str(EXAMPLES / "10_keras_warmup.py")], 2)[0]
     assert "Epoch 2: the learning rate has warmed up to 0.04" in output
-    # Half of the way after one of two epochs of warm-up, and a tenth in the last but one.
+    # Rates: half of the increase after one of two warm-up epochs; a tenth in the last epoch.
     assert "0.0300, 0.0400, 0.0400, 0.0400, 0.0400, 0.0400, 0.0400, 0.0040" in output
     assert "test images: 0.9" in output and "is from step 184" in output
 

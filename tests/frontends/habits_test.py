@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts written for Horovod 0.28 do around their training: flags, variables, questions."""
+"""Flags, variables and queries that scripts for Horovod 0.28 use around their training."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ VARIABLES = {
     "HOROVOD_GLOO_TIMEOUT_SECONDS": "3000",
     "HOROVOD_STALL_CHECK_TIME_SECONDS": "240",
     "HOROVOD_DYNAMIC_PROCESS_SETS": "1",
-    # They chose what to compile. Some scripts set them for the run, too.
+    # In 0.28 these selected parts to compile. Some scripts also set them for the run.
     "HOROVOD_GPU_ALLREDUCE": "NCCL",
     "HOROVOD_GPU_OPERATIONS": "MPI",
     "HOROVOD_WITH_PYTORCH": "1",
-    # No version reads them.
+    # No version reads these.
     "HOROVOD_CPU_FUSION_THRESHOLD": "x",
     "HOROVOD_VERSION": "0.28.1",
 }
 
-# A rank that asks whether it is one, before it joins.
+# A rank that calls rank() before init(), to find out whether it is in a job.
 RANK = """
 import os
 from horovod.common import basics
@@ -85,7 +85,7 @@ def test_a_job_starts_with_the_variables_of_scripts():
 
 
 def test_old_places_of_run_cannot_be_imported():
-    # Scripts try this one first, and go on with horovod.run, which is no package for that reason.
+    # Scripts try this import first, then horovod.run. So horovod.run must not be a package.
     with pytest.raises(ImportError):
         from horovod.run.runner import run  # noqa: F401
     assert callable(horovod.run)

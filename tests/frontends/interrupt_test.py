@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C ends every call that waits, and leaves the process as the call's documentation says.
+"""Ctrl-C ends every call that waits, and leaves the process in the documented state.
 
-Each process here waits for something that does not come within 90 seconds, and is interrupted by a
-real SIGINT. No framework takes part.
+Each process here waits for an event that does not happen within 90 seconds. A real SIGINT
+interrupts it. The tests use no framework.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that mpirun has started on Spark, without Spark and mpirun."""
+"""The rank process of mpirun on Spark, tested without Spark and mpirun."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_a_rank_that_is_not_told_its_place_says_so(monkeypatch):
             assert (address, secret) == ("10.0.0.1:7000", "secret")
 
         def get(self, name):
-            return False, None  # as after CONNECT_SECONDS
+            return False, None  # the answer after CONNECT_SECONDS
 
     monkeypatch.setattr(rendezvous, "RendezvousClient", Silent)
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that use MPI themselves, by mpi4py, under a real mpirun. No framework takes part."""
+"""Programs that also use MPI, by mpi4py, under a real mpirun, without a framework."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def raises(kind, text, call, *args, **kwargs):
 
 
 def run(script: str) -> None:
-    """Every rank has to end well, and mpirun has to find so too."""
+    """Every rank has to print "done", and mpirun has to exit with 0."""
     clean = {name: value for name, value in os.environ.items() if "HOROVOD" not in name}
     done = "\nsys.stdout.write('done\\n')\n"
     ended = subprocess.run(
@@ -90,7 +90,7 @@ def test_mpi_starts_after_init_and_ends_before_shutdown():
 
 @needs_mpi
 def test_mpi_starts_after_a_second_init_and_ends_with_the_process():
-    """The first init is interrupted while PMIx waits for rank 0. A child is forked meanwhile."""
+    """A signal interrupts the first init while PMIx waits for rank 0. Later each rank forks."""
     run(
         """
         rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
@@ -128,13 +128,13 @@ def test_communicators_are_jobs_and_process_sets():
         from mpi4py import MPI
         world = MPI.COMM_WORLD
 
-        # MPI is not started yet: init does it.
+        # MPI is not started yet: init starts it.
         basics.init(comm=world)
         rank = basics.rank()
         assert (rank, basics.size()) == (world.Get_rank(), 3)
         basics.shutdown()
 
-        # Sets whose members alone know them, and one that all ranks know.
+        # Two sets that only their members describe, and one that all ranks describe.
         parity = ProcessSet(world.Split(rank % 2, rank))
         first = ProcessSet(world.Split(0 if rank < 2 else MPI.UNDEFINED, rank))
         assert parity.ranks is None and parity.included() is None
@@ -149,7 +149,7 @@ def test_communicators_are_jobs_and_process_sets():
         raises(NotImplementedError, "list of ranks", basics.sets.add_process_set, world)
         basics.shutdown()
 
-        # Some of the ranks, in another order; then others; then all.
+        # Some ranks in another order, then other ranks, then all ranks.
         for members in ([2, 0], [1, 2], [0, 1, 2]):
             place = members.index(rank) if rank in members else None
             color = MPI.UNDEFINED if place is None else 0
@@ -164,7 +164,7 @@ def test_communicators_are_jobs_and_process_sets():
             assert sets[0].ranks == ([0] if place == 0 else list(range(1, len(members))))
             basics.shutdown()
 
-        # A list, with a communicator of ranks that are not all in it.
+        # A list of ranks, with a communicator that has more ranks.
         if rank < 2:
             raises(ValueError, "ranks [2]", basics.init, [0, 1], [ProcessSet(world)])
             basics.init([0, 1], [ProcessSet(MPI.COMM_SELF)])
@@ -185,7 +185,7 @@ def test_what_is_no_communicator_is_refused_with_what_is_accepted(monkeypatch):
 
 
 def test_a_world_of_mpi_that_is_not_the_job_is_refused(monkeypatch):
-    """mpi4py without mpirun: each rank of another launcher is alone in its COMM_WORLD."""
+    """mpi4py without mpirun: each rank of another launcher has its own COMM_WORLD of size 1."""
 
     class Comm:
         __module__ = "mpi_of_one"

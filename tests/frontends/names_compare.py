@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says where the installed package differs from the tables that names_table.py reads.
+"""Compares the installed package with the tables that names_table.py reads.
 
 names_compare.py TABLE...     prints the differences of each table, as JSON
 """
@@ -21,9 +21,9 @@ FRAMEWORKS = ("torch", "tensorflow", "keras")
 
 
 def parameters_of(owner: Any, name: str, value: Any) -> list[inspect.Parameter]:
-    """Without the object that a method is called on."""
+    """The parameters of a call, without self."""
     if isinstance(value, type) and value.__init__ is not object.__init__:
-        # A class of Keras says (*args, **kwargs) by its __new__.
+        # __new__ of a Keras class has (*args, **kwargs), which hides the real signature.
         return list(inspect.signature(value.__init__).parameters.values())[1:]
     parameters = list(inspect.signature(value).parameters.values())
     is_method = isinstance(owner, type) and inspect.isfunction(inspect.getattr_static(owner, name))
@@ -31,7 +31,7 @@ def parameters_of(owner: Any, name: str, value: Any) -> list[inspect.Parameter]:
 
 
 def scope_of(module: Any) -> dict[str, Any]:
-    """What names mean in defaults and expressions."""
+    """The values of the names that defaults and expressions use."""
     from horovod.common import basics, process_sets
 
     frameworks = {name: sys.modules[name] for name in FRAMEWORKS if name in sys.modules}
@@ -79,7 +79,7 @@ def differing_keywords(wanted: ast.arguments, found: list[inspect.Parameter], sc
 
 
 def differing_binding(wanted: ast.arguments, found: list[inspect.Parameter]) -> str:
-    """A call with all arguments in their places, and one with all names that are known."""
+    """Binds one call with all arguments by position, and one with all known names."""
     nameless = [is_nameless(argument) for argument in wanted.args]
     first = len(nameless) - nameless[::-1].index(True) if any(nameless) else 0
     signature = inspect.Signature(found)
@@ -93,7 +93,7 @@ def differing_binding(wanted: ast.arguments, found: list[inspect.Parameter]) -> 
 
 
 def differing_signature(wanted: ast.arguments, found: list[inspect.Parameter], scope: Any) -> str:
-    """How a call of before would fail or mean something else; empty if it would not."""
+    """Why a call for 0.28 fails or has another meaning; empty if it works."""
     if [argument.arg for argument in wanted.args] == ["__"]:
         return differing_keywords(wanted, found, scope)
     return (
@@ -108,7 +108,7 @@ def differing_call(entry: Entry, owner: Any, value: Any, module: Any) -> str:
         return ""
     try:
         found = parameters_of(owner, entry.name.split(".")[-1], value)
-    except ValueError:  # native functions without arguments do not say so
+    except ValueError:  # native functions without arguments have no signature
         if entry.signature.args:
             return "does not show its signature"
         try:
@@ -116,7 +116,7 @@ def differing_call(entry: Entry, owner: Any, value: Any, module: Any) -> str:
         except TypeError as error:
             return str(error)
         except Exception:
-            return ""  # before init
+            return ""  # the call needs init(), so the function exists
         return ""
     return differing_signature(entry.signature, found, scope_of(module))
 
@@ -157,7 +157,7 @@ def differing_absent(entry: Entry) -> str:
 
 
 def differences(table: Table) -> list[str]:
-    """In the order of the table: what a section reads must not be imported by a later one."""
+    """Compares in the order of the table, because an import of a later section adds attributes."""
     found = []
     for entry in table.entries:
         compare = differing_here if entry.state == "here" else differing_absent
@@ -169,7 +169,7 @@ def differences(table: Table) -> list[str]:
 def main(names: list[str]) -> None:
     from horovod.common import basics
 
-    basics.init()  # a job of one: some objects cannot be made without
+    basics.init()  # a job of one rank: some objects cannot be made without a job
     tables = read_all()
     print(json.dumps({name: differences(tables[name]) for name in names}))
 

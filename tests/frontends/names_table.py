@@ -4,26 +4,27 @@
 A table lists what programs written for Horovod 0.28 import and call:
 
     needs torch                     skip the table where this module is not installed
-    <basics>                        a group of lines, which sections take in by the same word
+    <basics>:                       starts a group of lines
+    <basics>                        in a section: inserts the lines of the group
     [horovod.torch] here            the lines below are about this module
     [horovod.spark.common.backend: SparkBackend(2)] here        the same for an object
     poll(handle)                    an attribute with its signature
-    Average = 0                     one with its value
-    mpi_ops compression             some of which only the names count
-    gone parse_args -> launch.parse_args        one line that differs from its section
+    Average = 0                     an attribute with its value
+    mpi_ops compression             attributes of which only the names are compared
+    gone parse_args -> launch.parse_args        a line with another state than its section
 
-A word says what became of a name:
+The state of a name is one of these words:
 
-    here       it is there, and is called as before
-    coming     a later version brings it
-    gone       it does not come back
+    here       the name exists, and programs call it as before
+    coming     a later version will have it
+    gone       no later version will have it
 
-A name that is coming or gone must not be there, or a call of it says that it is not. The text after
-the arrow stands in the first column of a row of docs/migrating.md; the last column says what to use
-instead. The names below a module that is coming or gone are those that 0.28 has in it.
+A name that is coming or gone must not exist, or a call of it has to raise "is not there". The text
+after the arrow is in the first column of a row of docs/migrating.md; the last column of the row
+names the replacement. The names below a module that is coming or gone are those of 0.28.
 
-In a signature, arguments after `*` have no known place, `_`, `_1` and so on have no known name, and
-`=...` is a default that is not known. `(__, *, a, b)` says that there are other arguments, too.
+In a signature, arguments after `*` have an unknown position, `_`, `_1` and so on have an unknown
+name, and `=...` is an unknown default. `(__, *, a, b)` means that there are other arguments too.
 
 A line that begins with a blank continues the line before it.
 """
@@ -46,11 +47,11 @@ STATES = ("here", "coming", "gone")
 
 @dataclasses.dataclass
 class Entry:
-    """A line of a table; without a name it is about the module itself."""
+    """A line of a table. An entry without a name is about the module itself."""
 
     module: str
     state: str
-    row: str  # of docs/migrating.md, for what is not here
+    row: str  # the row of docs/migrating.md, for a name that is coming or gone
     name: str = ""
     signature: ast.arguments | None = None
     value: str = ""
@@ -69,7 +70,7 @@ class Table:
 
 
 def lines_of(text: str) -> list[str]:
-    """Without comments, and whole."""
+    """The lines without comments, with continuation lines joined."""
     lines: list[str] = []
     for line in (whole.partition("#")[0].rstrip() for whole in text.splitlines()):
         if line.startswith(" ") and lines:
@@ -82,7 +83,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def groups_of(lines: list[str]) -> dict[str, list[str]]:
-    """The lines of the groups that a text defines: those up to the next group or section."""
+    """The lines of each group that a text defines. A group ends at the next group or section."""
     groups: dict[str, list[str]] = {}
     group = None
     for line in lines:

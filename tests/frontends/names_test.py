@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs written for Horovod 0.28 find the names that they use, or the page says what to do."""
+"""Names that programs for Horovod 0.28 use exist, or docs/migrating.md names a replacement."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def start(tables: list[str]) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def differences():
-    """Of all tables whose frameworks are installed."""
+    """The differences of all tables whose frameworks are installed."""
     tables = [name for name in TABLES if not missing(name)]
-    # PyTorch and TensorFlow bring an LLVM each, which a process may only have once.
+    # PyTorch and TensorFlow each contain LLVM, and a process can load it only once.
     with_torch = [name for name in tables if "torch" in TABLES[name].needs]
     found = {}
     with contextlib.ExitStack() as stack:
-        # At the same time: most of it is imports.
+        # Both run at the same time: imports take most of the time.
         processes = [
             stack.enter_context(start(group))
             for group in (with_torch, [name for name in tables if name not in with_torch])
@@ -65,7 +65,7 @@ def test_names_are_as_the_table_says(table, differences):
 
 
 def rows_of(page: str) -> dict[str, str]:
-    """The last column of tables, by each name in the first one."""
+    """The last column of each table row, by each name in the first column."""
     rows = {}
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]

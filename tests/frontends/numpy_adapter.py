@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No framework at all, for checks of the suite itself."""
+"""An adapter without a framework, for the checks of suite_test.py."""
 
 import numpy as np
 from horovod.common import arrays, basics

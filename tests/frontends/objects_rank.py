@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of two ranks between which somebody changes the bytes of objects.
+"""One of two ranks. An attacker between them changes the bytes of objects.
 
     objects_rank.py FOLDER
 
-The attacker is a wrapper around the binding's submit(), which changes bytes after they were sealed
-or before they are checked, as one on the network would. A pickle of his that is loaded leaves a
-file in FOLDER.
+The attacker is a wrapper around the binding's submit(). It changes bytes after they were sealed or
+before they are checked, like an attacker on the network. If a rank loads a pickle of the attacker,
+the pickle makes a folder in FOLDER.
 """
 
 import os
@@ -19,25 +19,25 @@ from horovod.common import basics, objects
 from horovod.common.exceptions import HorovodInternalError
 
 RAN = pathlib.Path(sys.argv[1]) / "ran"
-KEEP, RESULT = 11, 12  # arguments of submit
+KEEP, RESULT = 11, 12  # positions among the arguments of submit()
 
 
 class Attack:
-    """Leaves a mark when it is loaded."""
+    """Makes the folder RAN when it is loaded."""
 
     def __reduce__(self):
         return os.mkdir, (str(RAN),)
 
 
 def evil(length):
-    """A pickle of just that length: what follows its end does not matter."""
+    """An attacking pickle, padded to this length. pickle ignores bytes after its end."""
     data = pickle.dumps(Attack())
     assert len(data) <= length
     return data.ljust(length, b"\0")
 
 
 class Wire:
-    """Between this rank's operations and the others': a function may change what passes."""
+    """Between this rank and the other: `outgoing` and `incoming` may change the bytes."""
 
     def __init__(self):
         self._submit = _core.submit
@@ -61,7 +61,7 @@ wire = Wire()
 
 
 def expect_refusal(call, operation):
-    """Rank 1 is not taken in, names rank 0 and the operation, and the job goes on."""
+    """Rank 1 refuses the object, names rank 0 and the operation, and the job continues."""
     if basics.rank() == 0:
         call()
     else:
@@ -89,7 +89,8 @@ def change_outgoing(change):
 
 def check_an_exchanged_pickle_is_not_run():
     def exchange(data):
-        length = len(data) - 64  # the pickle, wherever it ends
+        # Keep the last 32 bytes of the pickle and the seal, which has 32 bytes too.
+        length = len(data) - 64
         data[:length] = evil(length)
 
     change_outgoing(exchange)
@@ -127,7 +128,7 @@ def check_another_name_is_refused():
 
 
 def check_no_length_goes_with_the_data():
-    """Of the lengths nothing is on the data's way that could be changed."""
+    """An attacker on the data path cannot change lengths, because none are sent there."""
     sizes = []
     wire.outgoing = lambda data: sizes.append(len(data))
     objects.broadcast_object("x" if basics.rank() == 0 else None, 0, "model")

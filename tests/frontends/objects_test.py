@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects between ranks, with somebody who changes their bytes on the way."""
+"""An attacker changes the bytes of objects between two ranks (objects_rank.py)."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from horovod import _core
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
-    """What the two ranks of objects_rank.py print, on two hosts as far as they know."""
+    """The output of both ranks of objects_rank.py. Their host names differ, so they use TCP."""
     secret = _core.make_secret()
     store = _core.rendezvous_start(secret, "127.0.0.1", False)
     ranks = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects between two hosts, with a man in the middle of their cable."""
+"""Objects between two hosts, with a man in the middle on their cable."""
 
 import os
 import pickle
@@ -21,7 +21,7 @@ print("first", objects.broadcast_object(load, 0, "model"), flush=True)
 
 
 class Attack:
-    """Makes a folder when it is loaded."""
+    """A pickle that makes a folder when it is loaded."""
 
     def __init__(self, path):
         self.path = path
@@ -42,10 +42,10 @@ def network():
 
 
 def run(network):
-    """What ranks 0 and 1 print, each on a host."""
+    """The output of ranks 0 and 1, each on its own host."""
     settings = {
         "HOROVOD_SIZE": "2",
-        "HOROVOD_TLS": "0",  # else there would be no pickle to be seen
+        "HOROVOD_TLS": "0",  # with TLS the test could not find the pickle in the packets
         "HOROVOD_RENDEZVOUS": f"{network.address(0)}:7000",
         "_HOROVOD_SECRET_KEY": _core.make_secret(),
         "HOROVOD_GLOO_TIMEOUT_SECONDS": "30",

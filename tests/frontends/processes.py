@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking at processes, for tests."""
+"""Reads the state of processes from /proc, for tests."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def parent_of(pid: int) -> int:
 
 
 def states_of_threads(pid: int) -> list[str]:
-    """ "T" for one that is stopped."""
+    """One letter per thread; "T" is a stopped thread."""
     tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
     return [_fields(task / "stat")[0] for task in tasks]
 
 
 def _stat(pid: int) -> list[str]:
-    """From the state on; before it stands the name, which may hold anything."""
+    """The fields from the state on. The field before it is the name, which may contain any text."""
     return _fields(pathlib.Path(f"/proc/{pid}/stat"))
 
 

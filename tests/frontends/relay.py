@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody on the network between a client and a store, who sees frames and may change them."""
+"""A man in the middle between a client and a rendezvous server: may change frames."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import threading
 from collections.abc import Iterable
 from typing import Callable
 
-HELLO, HANDSHAKE = 40, 72  # bytes of each side: hello, and with its proof
+HELLO, HANDSHAKE = 40, 72  # bytes that each side sends: the hello, and the hello with its proof
 HEADER, TAG = 4, 16
 
-# From one frame, and all before it that went the same way, to what is sent instead.
+# Maps a frame, and all earlier frames of the same direction, to the frames to send instead.
 Change = Callable[[bytes, "list[bytes]"], Iterable[bytes]]
 
 
 class Relay:
-    """Listens on `port` and connects to the store for each client.
+    """Listens on its attribute `port`. For each client it connects to `port` of the server.
 
-    requests, answers: what becomes of frames from and to the client.
+    requests, answers: change the frames from the client and to it; None passes them on.
     """
 
     def __init__(self, port: int, requests: Change | None = None, answers: Change | None = None):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that all ranks of a job run together, and their outcomes as tests.
+"""Runs checks on all ranks of a job and turns their outcomes into tests.
 
-A check is a function `check_<sentence>(frontend)` of one of the modules that a job is told to run.
-horovodrun starts the ranks; each runs every check of the job, one after the other, and a check
-counts as passed if it has passed on every rank. A rank that fails shuts down, so that the others
-fail too instead of waiting for it, and all start again for the next check. A check that ends its
-process fails alone: new ranks run the checks after it.
+A check is a function `check_<sentence>(frontend)` of one of the job's modules. horovodrun starts
+the ranks. Each rank runs every check of the job, one after the other. A check has passed if it has
+passed on every rank. A rank that fails shuts down, so the other ranks fail too and do not wait for
+it. Then all ranks start again for the next check. If a check ends its process, only this check
+fails: new ranks run the checks after it.
 
     suite.py FOLDER ADAPTER     one rank: reads FOLDER/checks.json, writes FOLDER/<rank>.json
 """
@@ -28,8 +28,8 @@ import pytest
 from horovod.runner import launch
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHECK_SECONDS = 120  # a check that takes longer ends its process; on a busy machine some take 30
-MOST_JOBS = 8  # where more checks than these end their processes, something else is wrong
+CHECK_SECONDS = 120  # a longer check ends its process; on a busy machine some checks take 30 s
+MOST_JOBS = 8  # if more checks end their processes, the cause is not in the checks
 
 
 class Skip(Exception):  # noqa: N818
@@ -37,7 +37,7 @@ class Skip(Exception):  # noqa: N818
 
 
 def checks_of(module: str) -> list[str]:
-    """The names of a module's checks, without importing it: frameworks take seconds."""
+    """The names of a module's checks, without an import: importing a framework takes seconds."""
     tree = ast.parse((HERE / f"{module}.py").read_text())
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     return [f.name[len("check_") :] for f in functions if f.name.startswith("check_")]
@@ -59,7 +59,7 @@ def run_check(frontend, check) -> tuple[str, str]:
     try:
         if outcome[0] == "failed":
             hvd.shutdown()
-        # All ranks have to be well before the next check begins.
+        # The next check may begin only if all ranks are in a working job.
         frontend.wait_for_all(f"after {check.__name__}")
     except Exception as error:
         if outcome[0] != "failed":
@@ -82,7 +82,7 @@ def run_rank(folder: pathlib.Path, adapter: str) -> None:
 
 
 class Report:
-    """What a rank has to say so far, in a file that is whole whenever the rank dies."""
+    """The outcomes of one rank so far, in a file that is complete even if the rank dies."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -104,7 +104,7 @@ class Report:
 
     @staticmethod
     def read(path: pathlib.Path) -> tuple[str | None, dict[str, tuple[str, str]]]:
-        """The check that was running, if any, and the outcomes of those that have ended."""
+        """The check that was running, if any, and the outcomes of the checks that have ended."""
         if not path.exists():
             return None, {}
         content = json.loads(path.read_text())
@@ -115,8 +115,8 @@ class Report:
 
 
 def run_ranks(command: list[str], size: int, timeout: float = 300, **settings: str) -> list[str]:
-    """What each rank writes; all of them have to end well."""
-    # As tuned for ranks that share a machine.
+    """Returns the standard output of each rank. Every rank has to exit with 0."""
+    # The ranks share one machine, so each gets one thread.
     environment = os.environ | {"OMP_NUM_THREADS": "1"} | settings
     with tempfile.TemporaryDirectory() as folder:
         launcher = [
@@ -138,10 +138,10 @@ def run_ranks(command: list[str], size: int, timeout: float = 300, **settings: s
 
 
 class Job:
-    """Runs its checks when an outcome is asked for that is not known yet.
+    """Runs its checks when a test asks for an outcome that does not exist yet.
 
-    Ranks that die take the rest of their checks along. The check that was running then fails, and
-    the next question starts new ranks for those without an outcome.
+    If ranks die, the check that was running fails, and the checks after it have no outcome. The
+    next call of outcome() then starts new ranks for these checks.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Job:
         self.waiting = [each for each in self.waiting if each[1] not in self.outcomes]
 
     def _run_ranks(self, folder: pathlib.Path) -> str:
-        """Why the ranks did not end well, or nothing."""
+        """The reason why the ranks failed, or an empty text."""
         command = [str(HERE / "suite.py"), str(folder), self.adapter]
         settings = {"HOROVOD_DYNAMIC_PROCESS_SETS": "1", "HOROVOD_TIMELINE": "DYNAMIC"}
         try:
@@ -189,7 +189,7 @@ class Job:
 
 
 def together(by_rank: list[tuple[str, str]]) -> tuple[str, str]:
-    """The worst of the ranks' outcomes."""
+    """The worst outcome of all ranks: failed, then skipped, then passed."""
     for wanted in ("failed", "skipped"):
         texts = [f"rank {r}: {text}" for r, (kind, text) in enumerate(by_rank) if kind == wanted]
         if texts:
@@ -198,7 +198,7 @@ def together(by_rank: list[tuple[str, str]]) -> tuple[str, str]:
 
 
 def cases_of(modules: dict[int, list[str]]) -> list:
-    """Every check of the modules that run on a number of ranks, as parameters of a test."""
+    """Every check, as parameters of a test. `modules` maps a number of ranks to module names."""
     return [
         pytest.param(size, check, id=f"{size}_ranks-{check}")
         for size, names in modules.items()
@@ -208,14 +208,14 @@ def cases_of(modules: dict[int, list[str]]) -> list:
 
 
 def jobs_of(adapter: str, modules: dict[int, list[str]], make_folder):
-    """A function that gives the job of so many ranks, which runs once."""
+    """A function that returns the job for a number of ranks. Each job runs once."""
     return functools.cache(
         lambda size: Job(make_folder(f"ranks{size}"), adapter, modules[size], size)
     )
 
 
 def judge(outcome: tuple[str, str]) -> None:
-    """Makes a test pass, skip or fail as its check has."""
+    """Lets a test pass, skip or fail like its check."""
     kind, text = outcome
     if kind == "skipped":
         pytest.skip(text)
@@ -223,6 +223,6 @@ def judge(outcome: tuple[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    import suite  # so that checks and this see one class Skip
+    import suite  # the checks import the same module, so both use one class Skip
 
     suite.run_rank(pathlib.Path(sys.argv[1]), sys.argv[2])

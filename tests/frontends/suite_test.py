@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that run in one job of ranks are judged one by one, also when one ends its process."""
+"""suite.py reports each check of a job separately, even if a check ends its process."""
 
 import pytest
 import suite
@@ -18,7 +18,7 @@ def test_a_check_that_ends_its_process_fails_alone(tmp_path):
         "that_leaves_with_success": "failed",
         "that_comes_last": "passed",
     }
-    assert job.jobs == 3  # one more for each check that has ended its process
+    assert job.jobs == 3  # a new job after each check that has ended its process
     assert "killed by SIGILL" in outcomes["that_crashes_on_one_rank"][1]
     assert "AssertionError" in outcomes["that_fails_on_one_rank"][1]
 

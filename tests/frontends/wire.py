@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cable between two hosts that somebody has tapped: packets pass through this process.
+"""A tapped cable between two hosts: all packets pass through this process.
 
 Instead of the bridge of a netns.Network, a thread carries each packet from one host to the other.
 """
@@ -19,12 +19,12 @@ import netns
 
 ETH_P_ALL = 3
 SIOCETHTOOL = 0x8946
-# Checksums, segmentation by the card, segmentation by the kernel below TCP.
+# ETHTOOL_STXCSUM, ETHTOOL_STSO, ETHTOOL_SGSO: checksums, and segmentation by card and kernel.
 OFFLOADS = (0x17, 0x1F, 0x24)
 
 
 def _switch_off_offloads(interface: str) -> None:
-    """Packets then look as on a real cable: with checksums, and no longer than the MTU."""
+    """Packets then are as on a real cable: with checksums, and not longer than the MTU."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for command in OFFLOADS:
             value = array.array("I", [command, 0])
@@ -41,9 +41,9 @@ def _sum(data: bytes) -> int:
 
 
 class TappedWire:
-    """Between hosts 0 and 1 of a network, as long as the block lasts.
+    """Replaces the cable between hosts 0 and 1 of a network inside a `with` block.
 
-    change: from the data of one TCP packet to what arrives instead, which has the same length.
+    change: maps the data of one TCP packet to the data that arrives, of the same length.
     """
 
     def __init__(self, network: netns.Network, change: Callable[[bytes], bytes]) -> None:
@@ -84,7 +84,7 @@ class TappedWire:
             for end in select.select(self._ends, [], [], 0.1)[0]:
                 packet, address = end.recvfrom(1 << 16)
                 if address[2] == socket.PACKET_OUTGOING:
-                    continue  # one that we have sent
+                    continue  # a packet that this process has sent
                 with contextlib.suppress(OSError):
                     other[end].send(self._altered(packet))
 
