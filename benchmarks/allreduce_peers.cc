@@ -40,7 +40,7 @@ struct Job {
   std::unique_ptr<RendezvousServer> server;
   std::unique_ptr<RendezvousClient> client;
   std::unique_ptr<Fabric> fabric;
-  std::unique_ptr<Transport> net;
+  std::unique_ptr<Transport> transport;
   std::unique_ptr<SharedBuffer> shared;
 };
 
@@ -70,10 +70,10 @@ Job join() {
   job.fabric = must(Fabric::join(options, secret, job.client.get(), patience()));
   std::vector<int> all(job.size);
   std::iota(all.begin(), all.end(), 0);
-  job.net = must(job.fabric->make_mesh(0, all, patience()));
-  if (job.net->arena() == nullptr) must(unavailable("no shared memory: nothing to compare"));
+  job.transport = must(job.fabric->make_mesh(0, all, patience()));
+  if (job.transport->arena() == nullptr) must(unavailable("no shared memory: nothing to compare"));
   job.shared =
-      must(make_shared_buffer(*job.net->arena(), kLargest, SegmentKind::kMemfd, patience()));
+      must(make_shared_buffer(*job.transport->arena(), kLargest, SegmentKind::kMemfd, patience()));
   return job;
 }
 
@@ -117,8 +117,9 @@ void compare(Job& job, size_t bytes, int rounds) {
       static_cast<int>(std::clamp<size_t>((size_t{48} << 20) / (bytes + 2048), 4, 4000));
   std::vector<float> data(count, 0.0F);
   const auto reduction = must(Reduction::make(ReduceOp::kSum, DType::kFloat32, job.size));
-  const auto selector = must(AllreduceSelector::make(
-      job.net->topology(), job.net->hosts_share_memory(), {}, offered_allreduce_algorithms()));
+  const auto selector =
+      must(AllreduceSelector::make(job.transport->topology(), job.transport->hosts_share_memory(),
+                                   {}, offered_allreduce_algorithms()));
   Scratch scratch;
   std::vector<double> mpi;
   std::vector<double> ours;
@@ -130,11 +131,13 @@ void compare(Job& job, size_t bytes, int rounds) {
       MPI_Allreduce(MPI_IN_PLACE, data.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     }));
     ours.push_back(time_batch(calls, [&] {
-      must(run_allreduce(selector.choose(bytes), *job.net, std::as_writable_bytes(std::span(data)),
-                         reduction, {}, scratch, patience()));
+      must(run_allreduce(selector.choose(bytes), *job.transport,
+                         std::as_writable_bytes(std::span(data)), reduction, {}, scratch,
+                         patience()));
     }));
     shared.push_back(time_batch(calls, [&] {
-      must(shared_buffer_allreduce(*job.net->arena(), *job.shared, bytes, reduction, patience()));
+      must(shared_buffer_allreduce(*job.transport->arena(), *job.shared, bytes, reduction,
+                                   patience()));
     }));
   }
   if (job.rank != 0) return;
@@ -158,7 +161,7 @@ int main(int argc, char** argv) {
       hvd::bench::compare(job, bytes, rounds);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    job.net.reset();
+    job.transport.reset();
     job.shared.reset();
     job.fabric.reset();
   }

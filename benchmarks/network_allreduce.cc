@@ -58,28 +58,28 @@ Arguments parse(int argc, char** argv) {
 }
 
 // The slowest rank's figure, on every rank; also a barrier.
-double slowest(Transport& net, double mine) {
+double slowest(Transport& transport, double mine) {
   Scratch scratch;
-  const auto maximum = must(Reduction::make(ReduceOp::kMax, DType::kFloat64, net.size()));
+  const auto maximum = must(Reduction::make(ReduceOp::kMax, DType::kFloat64, transport.size()));
   const Bytes data = std::as_writable_bytes(std::span(&mine, 1));
-  must(recursive_doubling_allreduce(net, data, maximum, scratch, patience()));
+  must(recursive_doubling_allreduce(transport, data, maximum, scratch, patience()));
   return mine;
 }
 
 // A connection of its own between ranks 0 and 1, which owes nothing to the transport.
 class PingPong {
  public:
-  PingPong(Transport& net, const std::string& interface) : rank_(net.rank()) {
+  PingPong(Transport& transport, const std::string& interface) : rank_(transport.rank()) {
     std::array<char, 64> where{};
     if (rank_ == 0) {
       const auto own = must(local_interfaces({interface}));
       const Fd listener = must(listen_on(own.at(0).address));
       must(local_endpoint(listener)).to_string().copy(where.data(), where.size() - 1);
-      must(net.send(1, std::as_bytes(std::span(where)), patience()));
+      must(transport.send(1, std::as_bytes(std::span(where)), patience()));
       must(wait_for(listener.get(), POLLIN, patience()));
       socket_ = must(accept_from(listener));
     } else if (rank_ == 1) {
-      must(net.recv(0, std::as_writable_bytes(std::span(where)), patience()));
+      must(transport.recv(0, std::as_writable_bytes(std::span(where)), patience()));
       socket_ = must(connect_to(must(Endpoint::parse(where.data())), patience()));
     }
   }
@@ -118,7 +118,7 @@ class PingPong {
 struct World {
   std::unique_ptr<RendezvousClient> rendezvous;
   std::unique_ptr<Fabric> fabric;
-  std::unique_ptr<Transport> net;
+  std::unique_ptr<Transport> transport;
 };
 
 World join(const Arguments& arguments, const Secret& secret, const std::string& protection) {
@@ -136,29 +136,29 @@ World join(const Arguments& arguments, const Secret& secret, const std::string& 
   world.fabric = must(Fabric::join(options, secret, world.rendezvous.get(), patience()));
   std::vector<int> all(arguments.size);
   std::iota(all.begin(), all.end(), 0);
-  world.net = must(world.fabric->make_mesh(0, all, patience()));
+  world.transport = must(world.fabric->make_mesh(0, all, patience()));
   return world;
 }
 
 struct Contender {
   Choice choice;
   AllreduceAlgorithm chosen;
-  Transport* net;
+  Transport* transport;
   std::vector<double> times;
 };
 
 double time_batch(const Contender& contender, Bytes data, Scratch& scratch) {
-  Transport& net = *contender.net;
+  Transport& transport = *contender.transport;
   const int calls = data.size() >= (1 << 20) ? 1 : 500;
-  const auto sum = must(Reduction::make(ReduceOp::kSum, DType::kFloat32, net.size()));
+  const auto sum = must(Reduction::make(ReduceOp::kSum, DType::kFloat32, transport.size()));
   const auto run = [&] {
-    must(run_allreduce(contender.chosen, net, data, sum, {}, scratch, patience()));
+    must(run_allreduce(contender.chosen, transport, data, sum, {}, scratch, patience()));
   };
   for (int i = 1; i < std::min(calls, 20); ++i) run();
-  slowest(net, 0);
+  slowest(transport, 0);
   const auto start = Clock::now();
   for (int i = 0; i < calls; ++i) run();
-  return slowest(net, microseconds_since(start) / calls);
+  return slowest(transport, microseconds_since(start) / calls);
 }
 
 void compare(const std::map<std::string, World>& worlds, const Arguments& arguments) {
@@ -168,27 +168,29 @@ void compare(const std::map<std::string, World>& worlds, const Arguments& argume
   for (const Choice& choice : arguments.choices) {
     AllreduceOptions options;
     options.algorithm = choice.algorithm;
-    Transport& net = *worlds.at(choice.protection).net;
-    const auto selector = must(AllreduceSelector::make(net.topology(), net.hosts_share_memory(),
-                                                       options, offered_allreduce_algorithms()));
-    contenders.push_back({choice, selector.choose(data.size()), &net, {}});
+    Transport& transport = *worlds.at(choice.protection).transport;
+    const auto selector =
+        must(AllreduceSelector::make(transport.topology(), transport.hosts_share_memory(), options,
+                                     offered_allreduce_algorithms()));
+    contenders.push_back({choice, selector.choose(data.size()), &transport, {}});
   }
   Scratch scratch;
-  Transport& net = *contenders.front().net;
-  PingPong ping_pong(net, arguments.interface);
+  Transport& transport = *contenders.front().transport;
+  PingPong ping_pong(transport, arguments.interface);
   for (const Contender& each : contenders) time_batch(each, data, scratch);  // opens links
   std::vector<double> latency;
   for (int round = 0; round < arguments.rounds; ++round) {
-    latency.push_back(slowest(net, ping_pong.measure()));
+    latency.push_back(slowest(transport, ping_pong.measure()));
     for (Contender& each : contenders) each.times.push_back(time_batch(each, data, scratch));
   }
-  if (net.rank() != 0) return;
+  if (transport.rank() != 0) return;
   for (const Contender& each : contenders) {
     fmt::print(R"({{"ranks": {}, "bytes": {}, "algorithm": "{}", "chosen": "{}", "wire": "{}", )"
                R"("us": {}, "latency_us": {}}})"
                "\n",
-               net.size(), data.size(), to_string(each.choice.algorithm), to_string(each.chosen),
-               each.choice.protection, json_list(each.times), json_list(latency));
+               transport.size(), data.size(), to_string(each.choice.algorithm),
+               to_string(each.chosen), each.choice.protection, json_list(each.times),
+               json_list(latency));
   }
 }
 
@@ -211,7 +213,7 @@ void run(const Arguments& arguments) {
   }
   compare(worlds, arguments);
   for (const auto& [protection, world] : worlds) {
-    slowest(*world.net, 0);  // nobody leaves while another still waits
+    slowest(*world.transport, 0);  // nobody leaves while another still waits
   }
 }
 

@@ -45,12 +45,13 @@ void write_to(int pipe, const T& what) {
   if (::write(pipe, &what, sizeof(what)) != sizeof(what)) must(unavailable("a pipe has closed"));
 }
 
-void greet_partners(Transport& net) {
-  const int n = net.size();
+void greet_partners(Transport& transport) {
+  const int n = transport.size();
   for (int step = 1; step < n; step *= 2) {
     std::array<std::byte, 4> out{};
     std::array<std::byte, 4> in{};
-    must(net.exchange((net.rank() + step) % n, out, (net.rank() + n - step) % n, in, patience()));
+    must(transport.exchange((transport.rank() + step) % n, out, (transport.rank() + n - step) % n,
+                            in, patience()));
   }
 }
 
@@ -75,9 +76,9 @@ void be_rank(const Job& job, int rank, uint16_t port, int reports, int stay) {
   done();
   std::vector<int> all(job.ranks);
   std::iota(all.begin(), all.end(), 0);
-  const auto net = must(fabric->make_mesh(0, all, patience()));
+  const auto transport = must(fabric->make_mesh(0, all, patience()));
   done();
-  greet_partners(*net);
+  greet_partners(*transport);
   done();
   report.back() = microseconds_since(job.start) / 1000;
   write_to(reports, report);

@@ -25,31 +25,31 @@ double microseconds_since(Clock::time_point start) {
 
 // The quickest of `times` sends of `out` from `first` to `second`, answered by one byte. Only the
 // first rank of the pair learns it. The quickest, because everything that disturbs adds time.
-Result<double> quickest_answer(Transport& net, std::pair<int, int> pair, Bytes out, int times,
+Result<double> quickest_answer(Transport& transport, std::pair<int, int> pair, Bytes out, int times,
                                Deadline deadline) {
   std::byte answer{};
   double best = 0;
   for (int i = 0; i < times; ++i) {
-    if (net.rank() == pair.second) {
-      HVD_TRY(net.recv(pair.first, out, deadline));
-      HVD_TRY(net.send(pair.first, {&answer, 1}, deadline));
-      HVD_TRY(net.flush(deadline));
+    if (transport.rank() == pair.second) {
+      HVD_TRY(transport.recv(pair.first, out, deadline));
+      HVD_TRY(transport.send(pair.first, {&answer, 1}, deadline));
+      HVD_TRY(transport.flush(deadline));
       continue;
     }
     const auto start = Clock::now();
-    HVD_TRY(net.send(pair.second, out, deadline));
-    HVD_TRY(net.recv(pair.second, {&answer, 1}, deadline));
+    HVD_TRY(transport.send(pair.second, out, deadline));
+    HVD_TRY(transport.recv(pair.second, {&answer, 1}, deadline));
     const double took = microseconds_since(start);
     best = i == 0 ? took : std::min(best, took);
   }
   return best;
 }
 
-Result<LinkCost> measure_link(Transport& net, std::pair<int, int> pair, Deadline deadline) {
+Result<LinkCost> measure_link(Transport& transport, std::pair<int, int> pair, Deadline deadline) {
   std::vector<std::byte> burst(kBurstBytes);
   HVD_TRY_ASSIGN(const double ping,
-                 quickest_answer(net, pair, Bytes(burst).first(1), kPings, deadline));
-  HVD_TRY_ASSIGN(const double loaded, quickest_answer(net, pair, burst, kBursts, deadline));
+                 quickest_answer(transport, pair, Bytes(burst).first(1), kPings, deadline));
+  HVD_TRY_ASSIGN(const double loaded, quickest_answer(transport, pair, burst, kBursts, deadline));
   // A burst that took little longer than a ping says only that the link is fast.
   return LinkCost{ping / 2, kBurstBytes / std::max(loaded - ping, loaded / 8)};
 }
@@ -83,17 +83,17 @@ std::optional<std::pair<int, int>> find_pair(const Topology& topology, bool same
 
 }  // namespace
 
-Result<CostModel> calibrate(Transport& net, Deadline deadline) {
+Result<CostModel> calibrate(Transport& transport, Deadline deadline) {
   // Everybody adds what it measured to zeros; each figure is measured by one rank alone.
   CostModel defaults;
   double figures[5] = {};
   const auto measure = [&](bool same_host, double* into, const LinkCost& unknown) -> Status {
-    const auto pair = find_pair(net.topology(), same_host);
+    const auto pair = find_pair(transport.topology(), same_host);
     LinkCost link = unknown;
-    if (pair && (net.rank() == pair->first || net.rank() == pair->second)) {
-      HVD_TRY_ASSIGN(link, measure_link(net, *pair, deadline));
+    if (pair && (transport.rank() == pair->first || transport.rank() == pair->second)) {
+      HVD_TRY_ASSIGN(link, measure_link(transport, *pair, deadline));
     }
-    if (net.rank() == (pair ? pair->first : 0)) {
+    if (transport.rank() == (pair ? pair->first : 0)) {
       into[0] = link.latency_us;
       into[1] = link.bytes_per_us;
     }
@@ -101,11 +101,12 @@ Result<CostModel> calibrate(Transport& net, Deadline deadline) {
   };
   HVD_TRY(measure(/*same_host=*/false, figures, defaults.between_hosts));
   HVD_TRY(measure(/*same_host=*/true, figures + 2, defaults.within_host));
-  if (net.rank() == 0) figures[4] = measure_combine();
+  if (transport.rank() == 0) figures[4] = measure_combine();
 
-  HVD_TRY_ASSIGN(const Reduction sum, Reduction::make(ReduceOp::kSum, DType::kFloat64, net.size()));
+  HVD_TRY_ASSIGN(const Reduction sum,
+                 Reduction::make(ReduceOp::kSum, DType::kFloat64, transport.size()));
   Scratch scratch;
-  HVD_TRY(recursive_doubling_allreduce(net, std::as_writable_bytes(std::span(figures)), sum,
+  HVD_TRY(recursive_doubling_allreduce(transport, std::as_writable_bytes(std::span(figures)), sum,
                                        scratch, deadline));
   return CostModel{{figures[0], figures[1]}, {figures[2], figures[3]}, figures[4]};
 }

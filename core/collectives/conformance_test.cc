@@ -122,23 +122,23 @@ std::string describe(const Case& it) {
 
 // Rank 0 compares with the reference. All cases share one communicator, so that bytes which one
 // operation leaves behind are found by the next.
-Status run_cases(Transport& net, AllreduceAlgorithm algorithm, const std::vector<Case>& cases,
+Status run_cases(Transport& transport, AllreduceAlgorithm algorithm, const std::vector<Case>& cases,
                  std::vector<std::vector<size_t>>& digests) {
   Scratch scratch;
   for (const Case& it : cases) {
     HVD_TRY_ASSIGN(const Reduction reduction,
-                   Reduction::make(it.op, it.dtype, net.size(), it.prescale, it.postscale));
-    Values data = it.input(net.rank());
-    HVD_TRY(run_allreduce(algorithm, net, data, reduction, {}, scratch, soon())
+                   Reduction::make(it.op, it.dtype, transport.size(), it.prescale, it.postscale));
+    Values data = it.input(transport.rank());
+    HVD_TRY(run_allreduce(algorithm, transport, data, reduction, {}, scratch, soon())
                 .with_context(describe(it)));
-    digests[net.rank()].push_back(
+    digests[transport.rank()].push_back(
         std::hash<std::string_view>()({reinterpret_cast<const char*>(data.data()), data.size()}));
-    if (net.rank() != 0) continue;
+    if (transport.rank() != 0) continue;
     std::vector<Values> inputs;
-    for (int rank = 0; rank < net.size(); ++rank) inputs.push_back(it.input(rank));
+    for (int rank = 0; rank < transport.size(); ++rank) inputs.push_back(it.input(rank));
     const Values expected =
         testing::reference_reduce(it.op, it.dtype, inputs, it.prescale, it.postscale);
-    EXPECT_TRUE(testing::near(it.dtype, data, expected, net.size())) << describe(it);
+    EXPECT_TRUE(testing::near(it.dtype, data, expected, transport.size())) << describe(it);
   }
   return Status::ok();
 }
@@ -151,8 +151,8 @@ TEST_P(AllreduceConformance, GivesTheReferencesResultAndTheSameBitsOnEveryRank) 
   const auto [kind, algorithm, ranks] = GetParam();
   const std::vector<Case> cases = cases_for(GetParam());
   std::vector<std::vector<size_t>> digests(ranks);
-  testing::run_ranks(kind, ranks, [&, algorithm = algorithm](Transport& net) {
-    return run_cases(net, algorithm, cases, digests);
+  testing::run_ranks(kind, ranks, [&, algorithm = algorithm](Transport& transport) {
+    return run_cases(transport, algorithm, cases, digests);
   });
   for (const auto& of_rank : digests) {
     ASSERT_EQ(of_rank.size(), digests[0].size());
@@ -164,35 +164,37 @@ TEST_P(AllreduceConformance, GivesTheReferencesResultAndTheSameBitsOnEveryRank) 
 
 // ---- failures ------------------------------------------------------------------------------
 
-Status reduce_a_little(Transport& net, AllreduceAlgorithm algorithm, Deadline deadline) {
-  HVD_TRY_ASSIGN(const Reduction sum, Reduction::make(ReduceOp::kSum, DType::kFloat32, net.size()));
+Status reduce_a_little(Transport& transport, AllreduceAlgorithm algorithm, Deadline deadline) {
+  HVD_TRY_ASSIGN(const Reduction sum,
+                 Reduction::make(ReduceOp::kSum, DType::kFloat32, transport.size()));
   std::vector<float> data(11, 1.0F);
   Scratch scratch;
-  return run_allreduce(algorithm, net, std::as_writable_bytes(std::span(data)), sum, {}, scratch,
-                       deadline);
+  return run_allreduce(algorithm, transport, std::as_writable_bytes(std::span(data)), sum, {},
+                       scratch, deadline);
 }
 
 // A rank may have its result before another fails; then it hears of that on its next call, which
 // here waits for a byte that nobody sends.
-Status reduce_and_listen(Transport& net, AllreduceAlgorithm algorithm, Deadline deadline) {
-  HVD_TRY(reduce_a_little(net, algorithm, deadline));
+Status reduce_and_listen(Transport& transport, AllreduceAlgorithm algorithm, Deadline deadline) {
+  HVD_TRY(reduce_a_little(transport, algorithm, deadline));
   std::byte never{};
-  return net.recv((net.rank() + 1) % net.size(), {&never, 1}, soon());
+  return transport.recv((transport.rank() + 1) % transport.size(), {&never, 1}, soon());
 }
 
 class AllreduceFailure : public ::testing::TestWithParam<World> {
  protected:
   FaultyRun run_calm() const {
     const auto [kind, algorithm, ranks] = GetParam();
-    return run_ranks_with_faults(kind, ranks, {}, [algorithm = algorithm](Transport& net) {
-      return reduce_a_little(net, algorithm, soon());
+    return run_ranks_with_faults(kind, ranks, {}, [algorithm = algorithm](Transport& transport) {
+      return reduce_a_little(transport, algorithm, soon());
     });
   }
   FaultyRun run_with(const Fault& fault, Deadline deadline) const {
     const auto [kind, algorithm, ranks] = GetParam();
-    return run_ranks_with_faults(kind, ranks, {fault}, [&, algorithm = algorithm](Transport& net) {
-      return reduce_and_listen(net, algorithm, deadline);
-    });
+    return run_ranks_with_faults(kind, ranks, {fault},
+                                 [&, algorithm = algorithm](Transport& transport) {
+                                   return reduce_and_listen(transport, algorithm, deadline);
+                                 });
   }
   // Threads are quick to start: for them every step fails. Other transports take a few of each
   // rank's, unless all are asked for.
@@ -240,9 +242,10 @@ TEST_P(AllreduceFailure, ALateRankIsWaitedFor) {
   const FaultyRun calm = run_calm();
   const auto [kind, algorithm, ranks] = GetParam();
   const Fault late{.rank = 1, .step = calm.steps[1] / 2, .kind = Fault::Kind::kDelay, .delay = 3ms};
-  const FaultyRun run = run_ranks_with_faults(
-      kind, ranks, {late},
-      [algorithm = algorithm](Transport& net) { return reduce_a_little(net, algorithm, soon()); });
+  const FaultyRun run =
+      run_ranks_with_faults(kind, ranks, {late}, [algorithm = algorithm](Transport& transport) {
+        return reduce_a_little(transport, algorithm, soon());
+      });
   for (const Status& outcome : run.outcomes) EXPECT_OK(outcome);
 }
 

@@ -115,9 +115,9 @@ TEST(Calibrate, GivesTheSamePositiveFiguresOnEveryRank) {
   for (const auto kind : testing::all_transport_kinds()) {
     for (const int n : {1, 2, 5}) {
       std::vector<CostModel> models(n);
-      testing::run_ranks(kind, n, [&](Transport& net) -> Status {
-        HVD_TRY_ASSIGN(models[net.rank()],
-                       calibrate(net, Deadline::after(std::chrono::seconds(20))));
+      testing::run_ranks(kind, n, [&](Transport& transport) -> Status {
+        HVD_TRY_ASSIGN(models[transport.rank()],
+                       calibrate(transport, Deadline::after(std::chrono::seconds(20))));
         return Status::ok();
       });
       for (const CostModel& model : models) {

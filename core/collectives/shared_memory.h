@@ -19,10 +19,11 @@
 
 namespace hvd {
 
-// The arena that all ranks of `net` share, or null when there is none; the same answer on all
+// The arena that all ranks of `transport` share, or null when there is none; the same answer on all
 // ranks.
-inline Arena* arena_of_all(Transport& net) {
-  return net.topology().hosts() == 1 && net.hosts_share_memory() ? net.arena() : nullptr;
+inline Arena* arena_of_all(Transport& transport) {
+  return transport.topology().hosts() == 1 && transport.hosts_share_memory() ? transport.arena()
+                                                                             : nullptr;
 }
 
 // Reduces the pieces as one buffer, whose size is the same on every rank; where pieces begin and

@@ -5,13 +5,14 @@
 
 namespace hvd {
 
-Status adasum(Transport& net, Bytes data, std::span<const size_t> counts, DType dtype,
+Status adasum(Transport& transport, Bytes data, std::span<const size_t> counts, DType dtype,
               double prescale, double postscale, Scratch& scratch, Deadline deadline) {
   if (!is_floating(dtype)) {
     return invalid_argument("Adasum needs a floating dtype, not " + std::string(to_string(dtype)) +
                             "; use Sum or Average, or cast the tensor to float32");
   }
-  return halving_doubling_adasum(net, data, counts, dtype, prescale, postscale, scratch, deadline);
+  return halving_doubling_adasum(transport, data, counts, dtype, prescale, postscale, scratch,
+                                 deadline);
 }
 
 }  // namespace hvd

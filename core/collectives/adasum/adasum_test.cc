@@ -78,34 +78,35 @@ TEST_P(Adasum, EveryTensorIsReducedByItselfAlongTheTree) {
       const Vector tensor = tree(of_rank);
       expected.insert(expected.end(), tensor.begin(), tensor.end());
     }
-    run_ranks(kind, ranks, [&, dtype = dtype, tolerance = tolerance](Transport& net) -> Status {
-      Values data = inputs[net.rank()];
-      Scratch scratch;
-      HVD_TRY(adasum(net, data, counts, dtype, kPrescale, kPostscale, scratch, soon()));
-      for (size_t i = 0; i < total; ++i) {
-        const double got = testing::number_at(dtype, data, i);
-        EXPECT_NEAR(got, expected[i], tolerance * std::max(1.0, std::fabs(expected[i])))
-            << to_string(dtype) << " element " << i;
-      }
-      return Status::ok();
-    });
+    run_ranks(
+        kind, ranks, [&, dtype = dtype, tolerance = tolerance](Transport& transport) -> Status {
+          Values data = inputs[transport.rank()];
+          Scratch scratch;
+          HVD_TRY(adasum(transport, data, counts, dtype, kPrescale, kPostscale, scratch, soon()));
+          for (size_t i = 0; i < total; ++i) {
+            const double got = testing::number_at(dtype, data, i);
+            EXPECT_NEAR(got, expected[i], tolerance * std::max(1.0, std::fabs(expected[i])))
+                << to_string(dtype) << " element " << i;
+          }
+          return Status::ok();
+        });
   }
 }
 
 TEST_P(Adasum, FusedTensorsGiveWhatSeparateCallsGive) {
   const auto [kind, ranks] = GetParam();
-  run_ranks(kind, ranks, [](Transport& net) -> Status {
+  run_ranks(kind, ranks, [](Transport& transport) -> Status {
     const std::vector<size_t> counts{3, 1000, 1, 64};
     Vector fused;
     for (size_t i = 0; i < 1068; ++i) {
-      fused.push_back(std::sin(static_cast<double>(i + 1) * (net.rank() + 2)));
+      fused.push_back(std::sin(static_cast<double>(i + 1) * (transport.rank() + 2)));
     }
     Vector separate = fused;
     Scratch scratch;
-    HVD_TRY(adasum(net, bytes(fused), counts, DType::kFloat64, 1, 1, scratch, soon()));
+    HVD_TRY(adasum(transport, bytes(fused), counts, DType::kFloat64, 1, 1, scratch, soon()));
     size_t first = 0;
     for (const size_t count : counts) {
-      HVD_TRY(adasum(net, bytes(separate).subspan(first * 8, count * 8), std::span(&count, 1),
+      HVD_TRY(adasum(transport, bytes(separate).subspan(first * 8, count * 8), std::span(&count, 1),
                      DType::kFloat64, 1, 1, scratch, soon()));
       first += count;
     }
@@ -116,38 +117,38 @@ TEST_P(Adasum, FusedTensorsGiveWhatSeparateCallsGive) {
 
 TEST_P(Adasum, EqualInputsGiveThatInputOrthogonalOnesAndZerosTheirSum) {
   const auto [kind, ranks] = GetParam();
-  run_ranks(kind, ranks, [](Transport& net) -> Status {
-    const auto n = static_cast<size_t>(net.size());
+  run_ranks(kind, ranks, [](Transport& transport) -> Status {
+    const auto n = static_cast<size_t>(transport.size());
     const std::vector<size_t> counts{10, 3 * n, 4};
     Vector data(10 + 3 * n + 4, 0.0);
     Vector expected = data;
     for (size_t i = 0; i < 10; ++i) data[i] = expected[i] = 1.0 + static_cast<double>(i);
     for (size_t i = 0; i < 3 * n; ++i) {
       expected[10 + i] = static_cast<double>(i) - 2.0;
-      if (i % n == static_cast<size_t>(net.rank())) data[10 + i] = expected[10 + i];
+      if (i % n == static_cast<size_t>(transport.rank())) data[10 + i] = expected[10 + i];
     }
     Scratch scratch;
-    HVD_TRY(adasum(net, bytes(data), counts, DType::kFloat64, 1, 1, scratch, soon()));
+    HVD_TRY(adasum(transport, bytes(data), counts, DType::kFloat64, 1, 1, scratch, soon()));
     for (size_t i = 0; i < data.size(); ++i) EXPECT_NEAR(data[i], expected[i], 1e-12);
     return Status::ok();
   });
 }
 
 TEST_P(AdasumFailure, ADeathAtAnyStepIsKnownToAll) {
-  testing::expect_every_death_is_known(GetParam(), [](Transport& net) {
+  testing::expect_every_death_is_known(GetParam(), [](Transport& transport) {
     const std::vector<size_t> counts{3, 20};
-    Vector data(23, 1.0 + net.rank());
+    Vector data(23, 1.0 + transport.rank());
     Scratch scratch;
-    return adasum(net, bytes(data), counts, DType::kFloat64, 1, 1, scratch, soon());
+    return adasum(transport, bytes(data), counts, DType::kFloat64, 1, 1, scratch, soon());
   });
 }
 
 TEST(AdasumDType, IntegersAreRefusedWithARemedy) {
-  run_ranks(testing::TransportKind::kInproc, 2, [](Transport& net) {
+  run_ranks(testing::TransportKind::kInproc, 2, [](Transport& transport) {
     std::vector<int32_t> data(4);
     const std::vector<size_t> counts{4};
     Scratch scratch;
-    const Status refused = adasum(net, std::as_writable_bytes(std::span(data)), counts,
+    const Status refused = adasum(transport, std::as_writable_bytes(std::span(data)), counts,
                                   DType::kInt32, 1, 1, scratch, soon());
     EXPECT_CODE(StatusCode::kInvalidArgument, refused);
     EXPECT_THAT(refused.message(), ::testing::HasSubstr("int32"));

@@ -15,16 +15,16 @@ using kernels::Products;
 // What one call works with; made on the stack by halving_doubling_adasum.
 class Run {
  public:
-  Run(Transport& net, Bytes data, std::span<const size_t> counts, DType dtype, Scratch& scratch,
-      Deadline deadline)
-      : net_(net),
+  Run(Transport& transport, Bytes data, std::span<const size_t> counts, DType dtype,
+      Scratch& scratch, Deadline deadline)
+      : transport_(transport),
         deadline_(deadline),
         data_(data),
         element_(size_of(dtype)),
         pair_(dtype, counts),
         sums_(counts.size()),
         theirs_(counts.size()),
-        fold_(net.rank(), net.size()),
+        fold_(transport.rank(), transport.size()),
         piece_{0, data.size() / element_} {
     // A rank that takes in another one needs room for its whole vector, else for half of one.
     const size_t half = piece_.count - piece_.count / 2;
@@ -37,14 +37,14 @@ class Run {
   // A rank beyond the power of two gives its vector to its partner, which adds it to its own.
   Status fold_in() {
     if (fold_.partner() < 0) return Status::ok();
-    if (!in_tree()) return net_.send(fold_.partner(), data_, deadline_);
-    HVD_TRY(net_.recv(fold_.partner(), arrived_, deadline_));
+    if (!in_tree()) return transport_.send(fold_.partner(), data_, deadline_);
+    HVD_TRY(transport_.recv(fold_.partner(), arrived_, deadline_));
     pair_.measure(piece_, data_.data(), arrived_.data(), sums_);
     pair_.blend(piece_, data_.data(), data_.data(), arrived_.data(), sums_);
     return Status::ok();
   }
   // It gets the result into the same place: that comes only once the partner has all of the vector.
-  Status fold_out() { return hvd::fold_out(net_, fold_, data_, deadline_); }
+  Status fold_out() { return hvd::fold_out(transport_, fold_, data_, deadline_); }
 
   // After the level of distance p/2, piece() is this rank's 1/p of the result.
   Status reduce() {
@@ -63,13 +63,13 @@ class Run {
   }
 
  private:
-  bool lower(int distance) const { return (net_.rank() & distance) == 0; }
+  bool lower(int distance) const { return (transport_.rank() & distance) == 0; }
   Bytes at(VectorPart piece) const {
     return data_.subspan(piece.first * element_, piece.count * element_);
   }
   Status exchange(int distance, ConstBytes out, Bytes in) {
-    const int other = net_.rank() ^ distance;
-    return net_.exchange(other, out, other, in, deadline_);
+    const int other = transport_.rank() ^ distance;
+    return transport_.exchange(other, out, other, in, deadline_);
   }
 
   Status halve(int distance) {
@@ -106,7 +106,7 @@ class Run {
     return Status::ok();
   }
 
-  Transport& net_;
+  Transport& transport_;
   const Deadline deadline_;
   const Bytes data_;
   const size_t element_;
@@ -125,12 +125,12 @@ void scale(DType dtype, Bytes data, double factor) {
 
 }  // namespace
 
-Status halving_doubling_adasum(Transport& net, Bytes data, std::span<const size_t> counts,
+Status halving_doubling_adasum(Transport& transport, Bytes data, std::span<const size_t> counts,
                                DType dtype, double prescale, double postscale, Scratch& scratch,
                                Deadline deadline) {
   HVD_CHECK(std::accumulate(counts.begin(), counts.end(), size_t{0}) * size_of(dtype) ==
             data.size());
-  Run run(net, data, counts, dtype, scratch, deadline);
+  Run run(transport, data, counts, dtype, scratch, deadline);
   scale(dtype, data, prescale);
   HVD_TRY(run.fold_in());
   if (run.in_tree()) {

@@ -43,18 +43,18 @@ AllgatherAlgorithm choose_allgather(std::span<const size_t> bytes_of, const Topo
   return levels ? AllgatherAlgorithm::kTwoLevel : AllgatherAlgorithm::kBruck;
 }
 
-Status allgather(Transport& net, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
+Status allgather(Transport& transport, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
                  Scratch& scratch, Deadline deadline) {
-  if (Arena* arena = arena_of_all(net)) {
+  if (Arena* arena = arena_of_all(transport)) {
     return shared_memory_allgather(*arena, mine, out, bytes_of, deadline);
   }
-  switch (choose_allgather(bytes_of, net.topology())) {
+  switch (choose_allgather(bytes_of, transport.topology())) {
     case AllgatherAlgorithm::kBruck:
-      return bruck_allgather(net, mine, out, bytes_of, scratch, deadline);
+      return bruck_allgather(transport, mine, out, bytes_of, scratch, deadline);
     case AllgatherAlgorithm::kRing:
-      return ring_allgather(net, mine, out, bytes_of, scratch, deadline);
+      return ring_allgather(transport, mine, out, bytes_of, scratch, deadline);
     case AllgatherAlgorithm::kTwoLevel:
-      return two_level_allgather(net, mine, out, bytes_of, scratch, deadline);
+      return two_level_allgather(transport, mine, out, bytes_of, scratch, deadline);
   }
   return internal_error("allgather: no such algorithm");
 }

@@ -18,24 +18,24 @@ namespace hvd {
 
 // log2(n) rounds in which what a rank holds doubles; one contiguous message per round, and one
 // copy of everything at the end.
-Status bruck_allgather(Transport& net, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
-                       Scratch& scratch, Deadline deadline);
+Status bruck_allgather(Transport& transport, ConstBytes mine, Bytes out,
+                       std::span<const size_t> bytes_of, Scratch& scratch, Deadline deadline);
 
 // Blocks travel once round the ring, straight into place, forwarded in segments as they arrive so
 // that one large block among small ones does not stop the others. n - 1 latencies.
-Status ring_allgather(Transport& net, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
-                      Scratch& scratch, Deadline deadline);
+Status ring_allgather(Transport& transport, ConstBytes mine, Bytes out,
+                      std::span<const size_t> bytes_of, Scratch& scratch, Deadline deadline);
 
 // The leader of each host collects its ranks' blocks, leaders exchange, leaders give everything to
 // their ranks: the latency between hosts is paid log2(hosts) times.
-Status two_level_allgather(Transport& net, ConstBytes mine, Bytes out,
+Status two_level_allgather(Transport& transport, ConstBytes mine, Bytes out,
                            std::span<const size_t> bytes_of, Scratch& scratch, Deadline deadline);
 
 enum class AllgatherAlgorithm { kBruck, kRing, kTwoLevel };
 AllgatherAlgorithm choose_allgather(std::span<const size_t> bytes_of, const Topology& topology);
 
 // With the algorithm that costs least.
-Status allgather(Transport& net, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
+Status allgather(Transport& transport, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
                  Scratch& scratch, Deadline deadline);
 
 }  // namespace hvd

@@ -43,20 +43,20 @@ std::vector<std::byte> concatenation(const std::vector<size_t>& bytes_of) {
 
 TEST_P(Allgather, EveryRankGetsAllBlocksInRankOrder) {
   const auto [kind, ranks] = GetParam();
-  run_ranks(kind, ranks, [](Transport& net) -> Status {
+  run_ranks(kind, ranks, [](Transport& transport) -> Status {
     Scratch scratch;
     for (const Algorithm algorithm : kAlgorithms) {
-      for (const auto& bytes_of : layouts(net.size())) {
+      for (const auto& bytes_of : layouts(transport.size())) {
         const auto expected = concatenation(bytes_of);
-        const auto mine = pattern(bytes_of[net.rank()], net.rank());
+        const auto mine = pattern(bytes_of[transport.rank()], transport.rank());
         std::vector<std::byte> out(expected.size());
-        HVD_TRY(algorithm(net, mine, out, bytes_of, scratch, soon()));
+        HVD_TRY(algorithm(transport, mine, out, bytes_of, scratch, soon()));
         EXPECT_TRUE(out == expected);
 
         std::vector<std::byte> in_place(expected.size());
-        const Bytes place = Blocks(bytes_of).of(Bytes(in_place), net.rank());
+        const Bytes place = Blocks(bytes_of).of(Bytes(in_place), transport.rank());
         copy_bytes(place, mine);
-        HVD_TRY(algorithm(net, place, in_place, bytes_of, scratch, soon()));
+        HVD_TRY(algorithm(transport, place, in_place, bytes_of, scratch, soon()));
         EXPECT_TRUE(in_place == expected);
       }
     }
@@ -66,12 +66,12 @@ TEST_P(Allgather, EveryRankGetsAllBlocksInRankOrder) {
 
 TEST_P(AllgatherFailure, ADeathAtAnyStepIsKnownToAll) {
   for (const Algorithm algorithm : {bruck_allgather, ring_allgather, two_level_allgather}) {
-    testing::expect_every_death_is_known(GetParam(), [algorithm](Transport& net) {
+    testing::expect_every_death_is_known(GetParam(), [algorithm](Transport& transport) {
       Scratch scratch;
-      const auto bytes_of = layouts(net.size())[3];
-      const auto mine = pattern(bytes_of[net.rank()], net.rank());
+      const auto bytes_of = layouts(transport.size())[3];
+      const auto mine = pattern(bytes_of[transport.rank()], transport.rank());
       std::vector<std::byte> out(concatenation(bytes_of).size());
-      return algorithm(net, mine, out, bytes_of, scratch, soon());
+      return algorithm(transport, mine, out, bytes_of, scratch, soon());
     });
   }
 }

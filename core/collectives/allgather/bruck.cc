@@ -9,10 +9,10 @@ namespace hvd {
 // In `held` the blocks stand in the order rank(), rank() + 1, … round to rank() - 1. A rank that
 // holds the first `have` of them gets the next ones from the rank `have` to its right, where they
 // are the first, and gives its own first ones to the rank `have` to its left.
-Status bruck_allgather(Transport& net, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
-                       Scratch& scratch, Deadline deadline) {
-  const int size = net.size();
-  const int rank = net.rank();
+Status bruck_allgather(Transport& transport, ConstBytes mine, Bytes out,
+                       std::span<const size_t> bytes_of, Scratch& scratch, Deadline deadline) {
+  const int size = transport.size();
+  const int rank = transport.rank();
   const Blocks blocks(bytes_of);
   HVD_CHECK(mine.size() == blocks.bytes(rank) && out.size() == blocks.total());
 
@@ -26,13 +26,13 @@ Status bruck_allgather(Transport& net, ConstBytes mine, Bytes out, std::span<con
   for (int have = 1; have < size; have *= 2) {
     const int count = std::min(have, size - have);
     const Bytes arriving = held.subspan(start(have), start(have + count) - start(have));
-    HVD_TRY(net.send((rank - have + size) % size, held.first(start(count)), deadline));
-    HVD_TRY(net.recv((rank + have) % size, arriving, deadline));
+    HVD_TRY(transport.send((rank - have + size) % size, held.first(start(count)), deadline));
+    HVD_TRY(transport.recv((rank + have) % size, arriving, deadline));
   }
   const size_t wrap = blocks.total() - blocks.offset(rank);  // rank 0's block starts here
   copy_bytes(out.subspan(blocks.offset(rank)), held.first(wrap));
   copy_bytes(out.first(blocks.offset(rank)), held.subspan(wrap));
-  return net.flush(deadline);
+  return transport.flush(deadline);
 }
 
 }  // namespace hvd

@@ -7,25 +7,25 @@
 
 namespace hvd {
 
-Status ring_allgather(Transport& net, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
-                      Scratch& /*scratch*/, Deadline deadline) {
-  const Ring ring(net.topology(), net.rank());
+Status ring_allgather(Transport& transport, ConstBytes mine, Bytes out,
+                      std::span<const size_t> bytes_of, Scratch& /*scratch*/, Deadline deadline) {
+  const Ring ring(transport.topology(), transport.rank());
   const Blocks blocks(bytes_of);
-  HVD_CHECK(mine.size() == blocks.bytes(net.rank()) && out.size() == blocks.total());
+  HVD_CHECK(mine.size() == blocks.bytes(transport.rank()) && out.size() == blocks.total());
 
-  const Bytes own = blocks.of(out, net.rank());
+  const Bytes own = blocks.of(out, transport.rank());
   copy_bytes(own, mine);
-  if (net.size() > 1) HVD_TRY(net.send(ring.at(1), own, deadline));
+  if (transport.size() > 1) HVD_TRY(transport.send(ring.at(1), own, deadline));
   // From the left come the blocks of at(-1), at(-2), …; the last one is the right neighbour's own.
-  for (int hop = 1; hop < net.size(); ++hop) {
+  for (int hop = 1; hop < transport.size(); ++hop) {
     const Bytes block = blocks.of(out, ring.at(-hop));
     for (size_t done = 0; done < block.size(); done += kSegmentBytes) {
       const Bytes segment = segment_at(block, done, kSegmentBytes);
-      HVD_TRY(net.recv(ring.at(-1), segment, deadline));
-      if (hop + 1 < net.size()) HVD_TRY(net.send(ring.at(1), segment, deadline));
+      HVD_TRY(transport.recv(ring.at(-1), segment, deadline));
+      if (hop + 1 < transport.size()) HVD_TRY(transport.send(ring.at(1), segment, deadline));
     }
   }
-  return net.flush(deadline);
+  return transport.flush(deadline);
 }
 
 }  // namespace hvd

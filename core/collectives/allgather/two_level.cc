@@ -31,10 +31,10 @@ void for_each_block(const Topology& topology, const Blocks& blocks, Bytes by_ran
 }
 
 // `out` has the blocks of this host; fills in those of the others.
-Status exchange_between_leaders(Transport& net, Bytes out, const Blocks& blocks, Scratch& scratch,
-                                Deadline deadline) {
-  const Topology& topology = net.topology();
-  const int host = topology.host_of(net.rank());
+Status exchange_between_leaders(Transport& transport, Bytes out, const Blocks& blocks,
+                                Scratch& scratch, Deadline deadline) {
+  const Topology& topology = transport.topology();
+  const int host = topology.host_of(transport.rank());
   std::vector<int> leaders;
   std::vector<size_t> bytes_of_host;
   for (int h = 0; h < topology.hosts(); ++h) {
@@ -43,7 +43,7 @@ Status exchange_between_leaders(Transport& net, Bytes out, const Blocks& blocks,
     for (const int rank : topology.ranks_on(h)) bytes += blocks.bytes(rank);
     bytes_of_host.push_back(bytes);
   }
-  SubTransport between(net, leaders);
+  SubTransport between(transport, leaders);
   const Blocks host_blocks(bytes_of_host);
   // A host with neighbouring ranks has one block in `out`. Otherwise its parts are put side by side
   // first, and everybody's are put into rank order afterwards.
@@ -64,26 +64,26 @@ Status exchange_between_leaders(Transport& net, Bytes out, const Blocks& blocks,
 
 }  // namespace
 
-Status two_level_allgather(Transport& net, ConstBytes mine, Bytes out,
+Status two_level_allgather(Transport& transport, ConstBytes mine, Bytes out,
                            std::span<const size_t> bytes_of, Scratch& scratch, Deadline deadline) {
-  const Topology& topology = net.topology();
+  const Topology& topology = transport.topology();
   const Blocks blocks(bytes_of);
-  HVD_CHECK(mine.size() == blocks.bytes(net.rank()) && out.size() == blocks.total());
+  HVD_CHECK(mine.size() == blocks.bytes(transport.rank()) && out.size() == blocks.total());
 
-  const std::vector<int>& local = topology.ranks_on(topology.host_of(net.rank()));
+  const std::vector<int>& local = topology.ranks_on(topology.host_of(transport.rank()));
   const int leader = local.front();
-  if (net.rank() != leader) {
-    HVD_TRY(net.send(leader, mine, deadline));
+  if (transport.rank() != leader) {
+    HVD_TRY(transport.send(leader, mine, deadline));
   } else {
     copy_bytes(blocks.of(out, leader), mine);
     for (const int rank : local) {
-      if (rank != leader) HVD_TRY(net.recv(rank, blocks.of(out, rank), deadline));
+      if (rank != leader) HVD_TRY(transport.recv(rank, blocks.of(out, rank), deadline));
     }
-    HVD_TRY(exchange_between_leaders(net, out, blocks, scratch, deadline));
+    HVD_TRY(exchange_between_leaders(transport, out, blocks, scratch, deadline));
   }
   // When `mine` lies in `out` it is overwritten here with the same bytes: by then the leader has
   // it.
-  SubTransport within(net, local);
+  SubTransport within(transport, local);
   return broadcast(within, out, /*root=*/0, deadline);
 }
 

@@ -18,14 +18,15 @@ namespace hvd {
 
 // Any number of ranks. The first and the last give the same bits for the same values, wherever an
 // element lies; a ring does not.
-Status recursive_doubling_allreduce(Transport& net, Bytes data, const Reduction& reduction,
+Status recursive_doubling_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
                                     Scratch& scratch, Deadline deadline);
-Status ring_allreduce(Transport& net, Bytes data, const Reduction& reduction, Deadline deadline);
-Status halving_doubling_allreduce(Transport& net, Bytes data, const Reduction& reduction,
+Status ring_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
+                      Deadline deadline);
+Status halving_doubling_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
                                   Deadline deadline);
 
 // Needs Transport::hosts_share_memory(). Position-independent when `options` ask for it.
-Status two_level_allreduce(Transport& net, Bytes data, const Reduction& reduction,
+Status two_level_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
                            const AllreduceOptions& options, Scratch& scratch, Deadline deadline);
 
 // What `algorithm` can be below, for AllreduceSelector.
@@ -33,7 +34,7 @@ std::span<const AllreduceAlgorithm> offered_allreduce_algorithms();
 
 // With one algorithm, which must be possible on this transport. Callers in a hurry keep a selector
 // and come here.
-Status run_allreduce(AllreduceAlgorithm algorithm, Transport& net, Bytes data,
+Status run_allreduce(AllreduceAlgorithm algorithm, Transport& transport, Bytes data,
                      const Reduction& reduction, const AllreduceOptions& options, Scratch& scratch,
                      Deadline deadline);
 
@@ -41,12 +42,13 @@ Status run_allreduce(AllreduceAlgorithm algorithm, Transport& net, Bytes data,
 // Through shared memory the pieces are read and written where they lie; other algorithms run in the
 // output of a single piece, or on several packed side by side in `fusion`. Where pieces lie does
 // not show in the bits, unless `algorithm` lets the place of an element show.
-Status allreduce_pieces(AllreduceAlgorithm algorithm, Transport& net, std::span<const Piece> pieces,
-                        const Reduction& reduction, const AllreduceOptions& options,
-                        Scratch& fusion, Scratch& scratch, Deadline deadline);
+Status allreduce_pieces(AllreduceAlgorithm algorithm, Transport& transport,
+                        std::span<const Piece> pieces, const Reduction& reduction,
+                        const AllreduceOptions& options, Scratch& fusion, Scratch& scratch,
+                        Deadline deadline);
 
 // With the algorithm that the options name or the model favours.
-Status allreduce(Transport& net, Bytes data, const Reduction& reduction,
+Status allreduce(Transport& transport, Bytes data, const Reduction& reduction,
                  const AllreduceOptions& options, Scratch& scratch, Deadline deadline);
 
 }  // namespace hvd

@@ -30,11 +30,11 @@ Values random_bits(size_t bytes, int seed) {
 std::vector<Values> results(AllreduceAlgorithm algorithm, int n, DType dtype, ReduceOp op,
                             const std::vector<Values>& inputs) {
   std::vector<Values> data = inputs;
-  run_ranks(TransportKind::kInproc, n, [&](Transport& net) -> Status {
+  run_ranks(TransportKind::kInproc, n, [&](Transport& transport) -> Status {
     HVD_TRY_ASSIGN(const Reduction reduction, Reduction::make(op, dtype, n, 0.7, 1.3));
     Scratch scratch;
-    return run_allreduce(algorithm, net, data[net.rank()], reduction, AllreduceOptions{}, scratch,
-                         soon());
+    return run_allreduce(algorithm, transport, data[transport.rank()], reduction,
+                         AllreduceOptions{}, scratch, soon());
   });
   return data;
 }
@@ -91,16 +91,16 @@ TEST(Deterministic, BitsDependNeitherOnThePlaceNorOnTheSizeOfTheBuffer) {
   constexpr int kRanks = 5;
   for (const TransportKind kind :
        {TransportKind::kTcp, TransportKind::kShm, TransportKind::kMesh}) {
-    run_ranks(kind, kRanks, [](Transport& net) {
+    run_ranks(kind, kRanks, [](Transport& transport) {
       const auto reduction = Reduction::make(ReduceOp::kAverage, DType::kFloat32, kRanks);
       ASSERT_OK(reduction);
       Scratch scratch;
       // Its sum rounds differently in another order.
-      const float mine = 0.1F + 1e6F * static_cast<float>(net.rank() % 3);
+      const float mine = 0.1F + 1e6F * static_cast<float>(transport.rank() % 3);
       float expected = 0;
       for (const size_t count : {size_t{1}, size_t{999}, size_t{100'000}}) {
         std::vector<float> values(count, mine);
-        ASSERT_OK(allreduce(net, std::as_writable_bytes(std::span(values)), *reduction,
+        ASSERT_OK(allreduce(transport, std::as_writable_bytes(std::span(values)), *reduction,
                             {.deterministic = true}, scratch, soon()));
         if (count == 1) expected = values[0];
         for (const float value : values) ASSERT_EQ(value, expected);
@@ -110,18 +110,18 @@ TEST(Deterministic, BitsDependNeitherOnThePlaceNorOnTheSizeOfTheBuffer) {
 }
 
 TEST(Allreduce, RefusesBrokenElementsAndAlgorithmsThatCannotRun) {
-  run_ranks(TransportKind::kInproc, 1, [](Transport& net) {
+  run_ranks(TransportKind::kInproc, 1, [](Transport& transport) {
     const auto sum = Reduction::make(ReduceOp::kSum, DType::kFloat32, 1);
     Scratch scratch;
     std::byte odd[7]{};
-    EXPECT_CODE(StatusCode::kInvalidArgument, allreduce(net, odd, *sum, {}, scratch, soon()));
+    EXPECT_CODE(StatusCode::kInvalidArgument, allreduce(transport, odd, *sum, {}, scratch, soon()));
   });
-  run_ranks(TransportKind::kInproc, 2, [](Transport& net) {
+  run_ranks(TransportKind::kInproc, 2, [](Transport& transport) {
     const auto sum = Reduction::make(ReduceOp::kSum, DType::kFloat32, 2);
     Scratch scratch;
     std::byte data[8]{};
     EXPECT_CODE(StatusCode::kPrecondition,
-                allreduce(net, data, *sum, {AllreduceAlgorithm::kTwoLevel}, scratch, soon()));
+                allreduce(transport, data, *sum, {AllreduceAlgorithm::kTwoLevel}, scratch, soon()));
   });
 }
 

@@ -35,10 +35,10 @@ class Fold {
 };
 
 // Before: the ranks that stay hold the values of their partners too.
-Status fold_in(Transport& net, const Fold& fold, Bytes data, const Reduction& reduction,
+Status fold_in(Transport& transport, const Fold& fold, Bytes data, const Reduction& reduction,
                Deadline deadline);
 // After: every rank holds what the ranks that stay had; all sends are done.
-Status fold_out(Transport& net, const Fold& fold, Bytes data, Deadline deadline);
+Status fold_out(Transport& transport, const Fold& fold, Bytes data, Deadline deadline);
 
 // mine = mine ∘ theirs, with the operand of the lower rank first: then both sides of an exchange
 // get the same bits even where the order shows, in NaNs and in Min of 0 and -0.

@@ -21,48 +21,48 @@ Bytes part_of(Bytes data, const Chunks& chunks, int rank, int distance) {
   return chunks.of(data, first, first + distance);
 }
 
-Status add_pieces(Transport& net, int partner, Bytes mine, const Reduction& reduction,
+Status add_pieces(Transport& transport, int partner, Bytes mine, const Reduction& reduction,
                   Deadline deadline) {
   size_t done = 0;
   const auto add = [&](ConstBytes piece) {
     combine_by_rank(reduction, mine.subspan(done, piece.size()), piece,
-                    /*theirs_first=*/partner < net.rank());
+                    /*theirs_first=*/partner < transport.rank());
     done += piece.size();
     return Status::ok();
   };
-  return net.recv_pieces(partner, mine.size(), reduction.element_size(), add, deadline);
+  return transport.recv_pieces(partner, mine.size(), reduction.element_size(), add, deadline);
 }
 
-Status halve_and_double(Transport& net, int ranks, Bytes data, const Reduction& reduction,
+Status halve_and_double(Transport& transport, int ranks, Bytes data, const Reduction& reduction,
                         Deadline deadline) {
   const Chunks chunks(data.size(), ranks, reduction.element_size());
-  const int rank = net.rank();
+  const int rank = transport.rank();
   for (int distance = ranks / 2; distance > 0; distance /= 2) {
     const int partner = rank ^ distance;
     const Bytes theirs = part_of(data, chunks, partner, distance);
     const Bytes mine = part_of(data, chunks, rank, distance);
-    HVD_TRY(net.send(partner, theirs, deadline));
-    HVD_TRY(add_pieces(net, partner, mine, reduction, deadline));
+    HVD_TRY(transport.send(partner, theirs, deadline));
+    HVD_TRY(add_pieces(transport, partner, mine, reduction, deadline));
   }
   reduction.finish(chunks.of(data, rank));
   for (int distance = 1; distance < ranks; distance *= 2) {
     const int partner = rank ^ distance;
-    HVD_TRY(net.send(partner, part_of(data, chunks, rank, distance), deadline));
-    HVD_TRY(net.recv(partner, part_of(data, chunks, partner, distance), deadline));
+    HVD_TRY(transport.send(partner, part_of(data, chunks, rank, distance), deadline));
+    HVD_TRY(transport.recv(partner, part_of(data, chunks, partner, distance), deadline));
   }
   return Status::ok();
 }
 
 }  // namespace
 
-Status halving_doubling_allreduce(Transport& net, Bytes data, const Reduction& reduction,
+Status halving_doubling_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
                                   Deadline deadline) {
   if (data.empty()) return Status::ok();
   reduction.prepare(data);
-  const Fold fold(net.rank(), net.size());
-  HVD_TRY(fold_in(net, fold, data, reduction, deadline));
-  if (fold.stays()) HVD_TRY(halve_and_double(net, fold.ranks(), data, reduction, deadline));
-  return fold_out(net, fold, data, deadline);
+  const Fold fold(transport.rank(), transport.size());
+  HVD_TRY(fold_in(transport, fold, data, reduction, deadline));
+  if (fold.stays()) HVD_TRY(halve_and_double(transport, fold.ranks(), data, reduction, deadline));
+  return fold_out(transport, fold, data, deadline);
 }
 
 }  // namespace hvd

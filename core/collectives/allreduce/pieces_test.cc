@@ -96,22 +96,22 @@ TEST_P(AllreducePieces, GiveTheReferencesResultAndLeaveInputsThatAreNotOutputs) 
   const std::vector<Batch> all = batches();
   std::vector<Values> expected;
   for (const Batch& batch : all) expected.push_back(batch.expected());
-  run_ranks(GetParam(), kRanks, [&](Transport& net) {
+  run_ranks(GetParam(), kRanks, [&](Transport& transport) {
     Scratch fusion;
     Scratch scratch;
-    const auto selector = AllreduceSelector::make(net.topology(), net.hosts_share_memory(), {},
-                                                  offered_allreduce_algorithms());
+    const auto selector = AllreduceSelector::make(
+        transport.topology(), transport.hosts_share_memory(), {}, offered_allreduce_algorithms());
     ASSERT_OK(selector);
     for (size_t i = 0; i < all.size(); ++i) {
       const Batch& batch = all[i];
       const auto reduction =
           Reduction::make(batch.op, batch.dtype, kRanks, batch.prescale, batch.postscale);
       ASSERT_OK(reduction);
-      const Values input = batch.input(net.rank());
+      const Values input = batch.input(transport.rank());
       const Tensors before(batch, input);
       Tensors tensors(batch, input);
-      ASSERT_OK(allreduce_pieces(selector->choose(input.size()), net, tensors.pieces, *reduction,
-                                 {}, fusion, scratch, soon()));
+      ASSERT_OK(allreduce_pieces(selector->choose(input.size()), transport, tensors.pieces,
+                                 *reduction, {}, fusion, scratch, soon()));
       EXPECT_TRUE(testing::near(batch.dtype, tensors.results(), expected[i], kRanks))
           << "batch " << i << ": " << batch.counts.size() << " tensors, " << to_string(batch.op);
       for (size_t k = 0; k < batch.counts.size(); ++k) {
@@ -123,10 +123,11 @@ TEST_P(AllreducePieces, GiveTheReferencesResultAndLeaveInputsThatAreNotOutputs) 
 
 // Values whose sum rounds differently in another order.
 TEST_P(AllreducePieces, BitsAreThoseOfEachTensorAloneInDeterministicMode) {
-  run_ranks(GetParam(), kRanks, [](Transport& net) {
+  run_ranks(GetParam(), kRanks, [](Transport& transport) {
     const AllreduceOptions options{.deterministic = true};
-    const auto selector = AllreduceSelector::make(net.topology(), net.hosts_share_memory(), options,
-                                                  offered_allreduce_algorithms());
+    const auto selector =
+        AllreduceSelector::make(transport.topology(), transport.hosts_share_memory(), options,
+                                offered_allreduce_algorithms());
     ASSERT_OK(selector);
     Batch batch{DType::kFloat32, ReduceOp::kAverage, 0.7, 1.3, {}, {}};
     for (size_t i = 0; i < 40; ++i) {
@@ -135,7 +136,7 @@ TEST_P(AllreducePieces, BitsAreThoseOfEachTensorAloneInDeterministicMode) {
     }
     const auto reduction = Reduction::make(batch.op, batch.dtype, kRanks, 0.7, 1.3);
     ASSERT_OK(reduction);
-    std::mt19937 random(static_cast<unsigned>(net.rank()));
+    std::mt19937 random(static_cast<unsigned>(transport.rank()));
     std::uniform_real_distribution<float> awkward(-1e6F, 1e6F);
     Values input(batch.total() * sizeof(float));
     for (size_t i = 0; i < batch.total(); ++i) {
@@ -145,11 +146,11 @@ TEST_P(AllreducePieces, BitsAreThoseOfEachTensorAloneInDeterministicMode) {
     Scratch fusion;
     Scratch scratch;
     Tensors fused(batch, input);
-    ASSERT_OK(allreduce_pieces(selector->choose(input.size()), net, fused.pieces, *reduction,
+    ASSERT_OK(allreduce_pieces(selector->choose(input.size()), transport, fused.pieces, *reduction,
                                options, fusion, scratch, soon()));
     Tensors alone(batch, input);
     for (const Piece& piece : alone.pieces) {
-      ASSERT_OK(allreduce_pieces(selector->choose(piece.bytes), net, std::span(&piece, 1),
+      ASSERT_OK(allreduce_pieces(selector->choose(piece.bytes), transport, std::span(&piece, 1),
                                  *reduction, options, fusion, scratch, soon()));
     }
     EXPECT_EQ(fused.results(), alone.results());
@@ -157,15 +158,15 @@ TEST_P(AllreducePieces, BitsAreThoseOfEachTensorAloneInDeterministicMode) {
 }
 
 TEST(AllreduceOfPieces, ABrokenElementIsRefused) {
-  run_ranks(TransportKind::kInproc, 1, [](Transport& net) {
+  run_ranks(TransportKind::kInproc, 1, [](Transport& transport) {
     const auto sum = Reduction::make(ReduceOp::kSum, DType::kFloat32, 1);
     Scratch fusion;
     Scratch scratch;
     std::byte data[8]{};
     const Piece pieces[] = {{data, data, 3}, {data + 4, data + 4, 1}};
     EXPECT_CODE(StatusCode::kInvalidArgument,
-                allreduce_pieces(AllreduceAlgorithm::kRing, net, pieces, *sum, {}, fusion, scratch,
-                                 soon()));
+                allreduce_pieces(AllreduceAlgorithm::kRing, transport, pieces, *sum, {}, fusion,
+                                 scratch, soon()));
   });
 }
 

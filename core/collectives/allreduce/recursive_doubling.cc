@@ -11,22 +11,22 @@
 
 namespace hvd {
 
-Status recursive_doubling_allreduce(Transport& net, Bytes data, const Reduction& reduction,
+Status recursive_doubling_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
                                     Scratch& scratch, Deadline deadline) {
   if (data.empty()) return Status::ok();
   reduction.prepare(data);
-  const Fold fold(net.rank(), net.size());
-  HVD_TRY(fold_in(net, fold, data, reduction, deadline));
+  const Fold fold(transport.rank(), transport.size());
+  HVD_TRY(fold_in(transport, fold, data, reduction, deadline));
   if (fold.stays()) {
     const Bytes theirs = scratch.get(data.size());
     for (int distance = fold.ranks() / 2; distance > 0; distance /= 2) {
-      const int partner = net.rank() ^ distance;
-      HVD_TRY(net.exchange(partner, data, partner, theirs, deadline));
-      combine_by_rank(reduction, data, theirs, /*theirs_first=*/partner < net.rank());
+      const int partner = transport.rank() ^ distance;
+      HVD_TRY(transport.exchange(partner, data, partner, theirs, deadline));
+      combine_by_rank(reduction, data, theirs, /*theirs_first=*/partner < transport.rank());
     }
     reduction.finish(data);
   }
-  return fold_out(net, fold, data, deadline);
+  return fold_out(transport, fold, data, deadline);
 }
 
 }  // namespace hvd

@@ -33,11 +33,12 @@ std::vector<int> ranks_of_column(const Topology& topology, int column) {
 // Reduce within the host so that each rank holds one column, reduce each column between the hosts,
 // and gather the columns within the host. A host's link carries each byte once per direction
 // instead of once per rank, and all ranks of a host use it together.
-Status two_level_allreduce(Transport& net, Bytes data, const Reduction& reduction,
+Status two_level_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
                            const AllreduceOptions& options, Scratch& scratch, Deadline deadline) {
-  const Topology& topology = net.topology();
-  const int me = topology.local_rank(net.rank());
-  const int ranks_here = static_cast<int>(topology.ranks_on(topology.host_of(net.rank())).size());
+  const Topology& topology = transport.topology();
+  const int me = topology.local_rank(transport.rank());
+  const int ranks_here =
+      static_cast<int>(topology.ranks_on(topology.host_of(transport.rank())).size());
   const int columns = topology.smallest_host();
   const auto bytes_of = column_bytes(data.size(), columns, ranks_here);
   const size_t begin = std::accumulate(bytes_of.begin(), bytes_of.begin() + me, size_t{0});
@@ -45,17 +46,17 @@ Status two_level_allreduce(Transport& net, Bytes data, const Reduction& reductio
 
   reduction.prepare(data);
   if (ranks_here > 1) {
-    HVD_TRY(shared_memory_reducescatter(*net.arena(), data, column, bytes_of,
+    HVD_TRY(shared_memory_reducescatter(*transport.arena(), data, column, bytes_of,
                                         reduction.combine_only(), deadline));
   }
   if (me < columns) {
-    SubTransport between(net, ranks_of_column(topology, me));
+    SubTransport between(transport, ranks_of_column(topology, me));
     AllreduceOptions inner = options;
     inner.algorithm = AllreduceAlgorithm::kAuto;
     HVD_TRY(allreduce(between, column, reduction.without_prepare(), inner, scratch, deadline));
   }
   if (ranks_here > 1) {
-    HVD_TRY(shared_memory_allgather(*net.arena(), column, data, bytes_of, deadline));
+    HVD_TRY(shared_memory_allgather(*transport.arena(), column, data, bytes_of, deadline));
   }
   return Status::ok();
 }

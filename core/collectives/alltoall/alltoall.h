@@ -16,15 +16,15 @@ namespace hvd {
 
 // n - 1 steps; in step k each rank sends to the one k to its right and receives from the one k to
 // its left, so that no rank is the target of two at once. Everything goes straight into place.
-Status pairwise_alltoall(Transport& net, ConstBytes in, std::span<const size_t> send_bytes,
+Status pairwise_alltoall(Transport& transport, ConstBytes in, std::span<const size_t> send_bytes,
                          Bytes out, std::span<const size_t> recv_bytes, Deadline deadline);
 
-inline Status alltoall(Transport& net, ConstBytes in, std::span<const size_t> send_bytes, Bytes out,
-                       std::span<const size_t> recv_bytes, Deadline deadline) {
-  if (Arena* arena = arena_of_all(net)) {
+inline Status alltoall(Transport& transport, ConstBytes in, std::span<const size_t> send_bytes,
+                       Bytes out, std::span<const size_t> recv_bytes, Deadline deadline) {
+  if (Arena* arena = arena_of_all(transport)) {
     return shared_memory_alltoall(*arena, in, send_bytes, out, recv_bytes, deadline);
   }
-  return pairwise_alltoall(net, in, send_bytes, out, recv_bytes, deadline);
+  return pairwise_alltoall(transport, in, send_bytes, out, recv_bytes, deadline);
 }
 
 }  // namespace hvd

@@ -48,10 +48,10 @@ struct Buffers {
 
 TEST_P(Alltoall, EveryRankGetsWhatEachHadForIt) {
   const auto [kind, ranks] = GetParam();
-  run_ranks(kind, ranks, [](Transport& net) -> Status {
+  run_ranks(kind, ranks, [](Transport& transport) -> Status {
     for (const Amount amount : kAmounts) {
-      Buffers b(amount, net.rank(), net.size());
-      HVD_TRY(alltoall(net, b.in, b.send_bytes, b.out, b.recv_bytes, soon()));
+      Buffers b(amount, transport.rank(), transport.size());
+      HVD_TRY(alltoall(transport, b.in, b.send_bytes, b.out, b.recv_bytes, soon()));
       EXPECT_TRUE(b.out == b.expected);
     }
     return Status::ok();
@@ -59,9 +59,9 @@ TEST_P(Alltoall, EveryRankGetsWhatEachHadForIt) {
 }
 
 TEST_P(AlltoallFailure, ADeathAtAnyStepIsKnownToAll) {
-  testing::expect_every_death_is_known(GetParam(), [](Transport& net) {
-    Buffers b(kAmounts[2], net.rank(), net.size());
-    return alltoall(net, b.in, b.send_bytes, b.out, b.recv_bytes, soon());
+  testing::expect_every_death_is_known(GetParam(), [](Transport& transport) {
+    Buffers b(kAmounts[2], transport.rank(), transport.size());
+    return alltoall(transport, b.in, b.send_bytes, b.out, b.recv_bytes, soon());
   });
 }
 

@@ -11,11 +11,11 @@ namespace hvd {
 
 // In round k each rank tells the one 2^k to its right and hears from the one 2^k to its left,
 // which by then has heard from 2^k - 1 others: after log2(n) rounds everybody knows of everybody.
-Status dissemination_barrier(Transport& net, Deadline deadline);
+Status dissemination_barrier(Transport& transport, Deadline deadline);
 
-inline Status barrier(Transport& net, Deadline deadline) {
-  if (Arena* arena = arena_of_all(net)) return shared_memory_barrier(*arena, deadline);
-  return dissemination_barrier(net, deadline);
+inline Status barrier(Transport& transport, Deadline deadline) {
+  if (Arena* arena = arena_of_all(transport)) return shared_memory_barrier(*arena, deadline);
+  return dissemination_barrier(transport, deadline);
 }
 
 }  // namespace hvd

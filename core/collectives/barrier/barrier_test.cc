@@ -17,19 +17,19 @@ HVD_TEST_WORLDS(BarrierFailure, testing::worlds_to_break());
 TEST_P(Barrier, NobodyLeavesBeforeEverybodyHasCome) {
   const auto [kind, ranks] = GetParam();
   std::atomic<int> arrivals = 0;
-  testing::run_ranks(kind, ranks, [&](Transport& net) -> Status {
+  testing::run_ranks(kind, ranks, [&](Transport& transport) -> Status {
     for (int round = 1; round <= 50; ++round) {
       ++arrivals;
-      HVD_TRY(barrier(net, soon()));
-      EXPECT_GE(arrivals.load(), round * net.size());
+      HVD_TRY(barrier(transport, soon()));
+      EXPECT_GE(arrivals.load(), round * transport.size());
     }
     return Status::ok();
   });
 }
 
 TEST_P(BarrierFailure, ADeathAtAnyStepIsKnownToAll) {
-  testing::expect_every_death_is_known(GetParam(),
-                                       [](Transport& net) { return barrier(net, soon()); });
+  testing::expect_every_death_is_known(
+      GetParam(), [](Transport& transport) { return barrier(transport, soon()); });
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 
 namespace hvd {
 
-Status binomial_broadcast(Transport& net, Bytes data, int root, Deadline deadline) {
-  const Tree tree = flat_tree(net.topology(), net.rank(), root, binomial_tree);
-  return relay(net, data, tree, data.size(), deadline);
+Status binomial_broadcast(Transport& transport, Bytes data, int root, Deadline deadline) {
+  const Tree tree = flat_tree(transport.topology(), transport.rank(), root, binomial_tree);
+  return relay(transport, data, tree, data.size(), deadline);
 }
 
 }  // namespace hvd

@@ -20,14 +20,15 @@ BroadcastAlgorithm choose_broadcast(size_t bytes, const Topology& topology) {
                                                              : BroadcastAlgorithm::kBinomial;
 }
 
-Status broadcast(Transport& net, Bytes data, int root, Deadline deadline) {
-  if (Arena* arena = arena_of_all(net)) {
+Status broadcast(Transport& transport, Bytes data, int root, Deadline deadline) {
+  if (Arena* arena = arena_of_all(transport)) {
     return shared_memory_broadcast(*arena, data, root, deadline);
   }
-  switch (choose_broadcast(data.size(), net.topology())) {
-    case BroadcastAlgorithm::kBinomial: return binomial_broadcast(net, data, root, deadline);
-    case BroadcastAlgorithm::kPipelined: return pipelined_broadcast(net, data, root, deadline);
-    case BroadcastAlgorithm::kTwoLevel: return two_level_broadcast(net, data, root, deadline);
+  switch (choose_broadcast(data.size(), transport.topology())) {
+    case BroadcastAlgorithm::kBinomial: return binomial_broadcast(transport, data, root, deadline);
+    case BroadcastAlgorithm::kPipelined:
+      return pipelined_broadcast(transport, data, root, deadline);
+    case BroadcastAlgorithm::kTwoLevel: return two_level_broadcast(transport, data, root, deadline);
   }
   return internal_error("broadcast: no such algorithm");
 }

@@ -24,13 +24,13 @@ HVD_TEST_WORLDS(BroadcastFailure, testing::worlds_to_break());
 
 TEST_P(Broadcast, EveryRankGetsTheBytesOfAnyRoot) {
   const auto [kind, ranks] = GetParam();
-  run_ranks(kind, ranks, [](Transport& net) -> Status {
+  run_ranks(kind, ranks, [](Transport& transport) -> Status {
     for (const Algorithm algorithm : kAlgorithms) {
       for (const size_t size : {size_t{0}, size_t{1}, size_t{1000}, 5 * kSegmentBytes / 2 + 1}) {
-        for (const int root : std::set{0, net.size() / 2, net.size() - 1}) {
+        for (const int root : std::set{0, transport.size() / 2, transport.size() - 1}) {
           const auto expected = pattern(size, root);
-          auto data = net.rank() == root ? expected : std::vector<std::byte>(size);
-          HVD_TRY(algorithm(net, data, root, soon()));
+          auto data = transport.rank() == root ? expected : std::vector<std::byte>(size);
+          HVD_TRY(algorithm(transport, data, root, soon()));
           EXPECT_TRUE(data == expected) << size << " bytes from rank " << root;
         }
       }
@@ -41,9 +41,9 @@ TEST_P(Broadcast, EveryRankGetsTheBytesOfAnyRoot) {
 
 TEST_P(BroadcastFailure, ADeathAtAnyStepIsKnownToAll) {
   for (const Algorithm algorithm : {binomial_broadcast, pipelined_broadcast, two_level_broadcast}) {
-    testing::expect_every_death_is_known(GetParam(), [algorithm](Transport& net) {
-      auto data = pattern(kSegmentBytes + 1, net.rank());
-      return algorithm(net, data, net.size() - 1, soon());
+    testing::expect_every_death_is_known(GetParam(), [algorithm](Transport& transport) {
+      auto data = pattern(kSegmentBytes + 1, transport.rank());
+      return algorithm(transport, data, transport.size() - 1, soon());
     });
   }
 }

@@ -5,9 +5,9 @@
 
 namespace hvd {
 
-Status pipelined_broadcast(Transport& net, Bytes data, int root, Deadline deadline) {
-  const Tree tree = flat_tree(net.topology(), net.rank(), root, chain_tree);
-  return relay(net, data, tree, kSegmentBytes, deadline);
+Status pipelined_broadcast(Transport& transport, Bytes data, int root, Deadline deadline) {
+  const Tree tree = flat_tree(transport.topology(), transport.rank(), root, chain_tree);
+  return relay(transport, data, tree, kSegmentBytes, deadline);
 }
 
 }  // namespace hvd

@@ -34,6 +34,6 @@ Tree flat_tree(const Topology& topology, int rank, int root, TreeShape shape);
 Tree two_level_tree(const Topology& topology, int rank, int root, TreeShape shape);
 
 // Receives `data` from the parent and passes them to the children, `segment` bytes at a time.
-Status relay(Transport& net, Bytes data, const Tree& tree, size_t segment, Deadline deadline);
+Status relay(Transport& transport, Bytes data, const Tree& tree, size_t segment, Deadline deadline);
 
 }  // namespace hvd

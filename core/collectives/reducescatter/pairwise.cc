@@ -20,11 +20,11 @@ size_t segment_bytes(int ranks) {
 // In round i the i-th segment of every part goes to its owner. A scale before the reduction is
 // applied by the owner to what it has received: the same product of the same values as if the
 // sender had made it, and nobody needs a scaled copy of the input.
-Status pairwise_reducescatter(Transport& net, ConstBytes in, Bytes out,
+Status pairwise_reducescatter(Transport& transport, ConstBytes in, Bytes out,
                               std::span<const size_t> bytes_of, const Reduction& reduction,
                               Scratch& scratch, Deadline deadline) {
-  const int size = net.size();
-  const int rank = net.rank();
+  const int size = transport.size();
+  const int rank = transport.rank();
   const Blocks parts(bytes_of);
   HVD_CHECK(in.size() == parts.total() && out.size() == parts.bytes(rank));
 
@@ -36,7 +36,7 @@ Status pairwise_reducescatter(Transport& net, ConstBytes in, Bytes out,
   for (size_t done = 0; done < parts.largest(); done += most) {
     for (int step = 1; step < size; ++step) {
       const int to = (rank + step) % size;
-      HVD_TRY(net.send(to, segment_at(parts.of(in, to), done, most), deadline));
+      HVD_TRY(transport.send(to, segment_at(parts.of(in, to), done, most), deadline));
     }
     const Bytes result = segment_at(out, done, most);
     for (int step = 0; step < size; ++step) {
@@ -48,7 +48,7 @@ Status pairwise_reducescatter(Transport& net, ConstBytes in, Bytes out,
       } else if (from == rank) {
         copy_bytes(slot, segment_at(own, done, most));
       } else {
-        HVD_TRY(net.recv(from, slot, deadline));
+        HVD_TRY(transport.recv(from, slot, deadline));
       }
       if (reduction.needs_prepare()) reduction.prepare(slot);
     }
@@ -56,7 +56,7 @@ Status pairwise_reducescatter(Transport& net, ConstBytes in, Bytes out,
     reduction.combine_all(result, operands);
     reduction.finish(result);
   }
-  return net.flush(deadline);
+  return transport.flush(deadline);
 }
 
 }  // namespace hvd

@@ -29,13 +29,13 @@ std::vector<size_t> row_parts(size_t rows, size_t row_bytes, int ranks);
 
 // Every rank receives its part from every other and combines all of them at once, in rank order
 // and with one rounding: the bits do not depend on where an element lies or who owns it.
-Status pairwise_reducescatter(Transport& net, ConstBytes in, Bytes out,
+Status pairwise_reducescatter(Transport& transport, ConstBytes in, Bytes out,
                               std::span<const size_t> bytes_of, const Reduction& reduction,
                               Scratch& scratch, Deadline deadline);
 
 // A part travels once round the ring and gains one rank's values per hop, so that each link
 // between hosts carries it once. Order and rounding depend on the owner of a part.
-Status ring_reducescatter(Transport& net, ConstBytes in, Bytes out,
+Status ring_reducescatter(Transport& transport, ConstBytes in, Bytes out,
                           std::span<const size_t> bytes_of, const Reduction& reduction,
                           Scratch& scratch, Deadline deadline);
 
@@ -44,8 +44,8 @@ ReducescatterAlgorithm choose_reducescatter(size_t bytes, const Topology& topolo
                                             bool deterministic);
 
 // With the algorithm that costs least, or pairwise when `deterministic`.
-Status reducescatter(Transport& net, ConstBytes in, Bytes out, std::span<const size_t> bytes_of,
-                     const Reduction& reduction, bool deterministic, Scratch& scratch,
-                     Deadline deadline);
+Status reducescatter(Transport& transport, ConstBytes in, Bytes out,
+                     std::span<const size_t> bytes_of, const Reduction& reduction,
+                     bool deterministic, Scratch& scratch, Deadline deadline);
 
 }  // namespace hvd

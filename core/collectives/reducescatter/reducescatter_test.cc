@@ -20,10 +20,10 @@ using Algorithm = Status (*)(Transport&, ConstBytes, Bytes, std::span<const size
                              const Reduction&, Scratch&, Deadline);
 constexpr Algorithm kAlgorithms[] = {pairwise_reducescatter, ring_reducescatter};
 
-Status chosen_reducescatter(Transport& net, ConstBytes in, Bytes out,
+Status chosen_reducescatter(Transport& transport, ConstBytes in, Bytes out,
                             std::span<const size_t> bytes_of, const Reduction& reduction,
                             Scratch& scratch, Deadline deadline) {
-  return reducescatter(net, in, out, bytes_of, reduction, /*deterministic=*/false, scratch,
+  return reducescatter(transport, in, out, bytes_of, reduction, /*deterministic=*/false, scratch,
                        deadline);
 }
 
@@ -84,21 +84,21 @@ TEST_P(Reducescatter, EveryRankGetsItsRowsOfTheResultAndKeepsItsInput) {
   const auto [kind, ranks] = GetParam();
   std::vector<Problem> problems;
   for (const Case& c : cases(ranks)) problems.emplace_back(c, ranks);
-  run_ranks(kind, ranks, [&](Transport& net) -> Status {
+  run_ranks(kind, ranks, [&](Transport& transport) -> Status {
     Scratch scratch;
     for (const Problem& problem : problems) {
       const Case& c = problem.c;
-      const Values& expected = problem.expected[net.rank()];
+      const Values& expected = problem.expected[transport.rank()];
       HVD_TRY_ASSIGN(const Reduction reduction,
-                     Reduction::make(c.op, c.dtype, net.size(), c.prescale, c.postscale));
+                     Reduction::make(c.op, c.dtype, transport.size(), c.prescale, c.postscale));
       for (const Algorithm algorithm :
            {pairwise_reducescatter, ring_reducescatter, chosen_reducescatter}) {
-        const Values in = problem.inputs[net.rank()];
+        const Values in = problem.inputs[transport.rank()];
         Values out(expected.size());
-        HVD_TRY(algorithm(net, in, out, problem.bytes_of, reduction, scratch, soon()));
-        EXPECT_TRUE(testing::near(c.dtype, out, expected, net.size()))
+        HVD_TRY(algorithm(transport, in, out, problem.bytes_of, reduction, scratch, soon()));
+        EXPECT_TRUE(testing::near(c.dtype, out, expected, transport.size()))
             << to_string(c.op) << " of " << c.rows << " rows of " << to_string(c.dtype);
-        EXPECT_TRUE(in == problem.inputs[net.rank()]);
+        EXPECT_TRUE(in == problem.inputs[transport.rank()]);
       }
     }
     return Status::ok();
@@ -111,15 +111,16 @@ TEST_P(Reducescatter, DeterministicBitsDoNotDependOnThePlaceOfAnElement) {
   constexpr size_t kRows = 1003;
   std::vector<float> results(kRows);
   const std::vector<size_t> bytes_of = row_parts(kRows, sizeof(float), ranks);
-  run_ranks(kind, ranks, [&](Transport& net) -> Status {
-    const std::vector<float> in(kRows, 1.0F / (3.0F + 7.0F * static_cast<float>(net.rank())));
-    const auto first = std::accumulate(bytes_of.begin(), bytes_of.begin() + net.rank(), size_t{0});
+  run_ranks(kind, ranks, [&](Transport& transport) -> Status {
+    const std::vector<float> in(kRows, 1.0F / (3.0F + 7.0F * static_cast<float>(transport.rank())));
+    const auto first =
+        std::accumulate(bytes_of.begin(), bytes_of.begin() + transport.rank(), size_t{0});
     const Bytes out =
-        std::as_writable_bytes(std::span(results)).subspan(first, bytes_of[net.rank()]);
-    HVD_TRY_ASSIGN(const Reduction reduction,
-                   Reduction::make(ReduceOp::kAverage, DType::kFloat32, net.size(), 0.7, 1.3));
+        std::as_writable_bytes(std::span(results)).subspan(first, bytes_of[transport.rank()]);
+    HVD_TRY_ASSIGN(const Reduction reduction, Reduction::make(ReduceOp::kAverage, DType::kFloat32,
+                                                              transport.size(), 0.7, 1.3));
     Scratch scratch;
-    return reducescatter(net, std::as_bytes(std::span(in)), out, bytes_of, reduction,
+    return reducescatter(transport, std::as_bytes(std::span(in)), out, bytes_of, reduction,
                          /*deterministic=*/true, scratch, soon());
   });
   for (const float result : results) {
@@ -130,13 +131,13 @@ TEST_P(Reducescatter, DeterministicBitsDoNotDependOnThePlaceOfAnElement) {
 TEST_P(ReducescatterFailure, ADeathAtAnyStepIsKnownToAll) {
   for (const Algorithm algorithm : kAlgorithms) {
     const Problem problem({ReduceOp::kSum, DType::kFloat32, 7, 11}, GetParam().ranks);
-    testing::expect_every_death_is_known(GetParam(), [&](Transport& net) -> Status {
+    testing::expect_every_death_is_known(GetParam(), [&](Transport& transport) -> Status {
       HVD_TRY_ASSIGN(const Reduction reduction,
-                     Reduction::make(problem.c.op, problem.c.dtype, net.size()));
-      Values out(problem.expected[net.rank()].size());
+                     Reduction::make(problem.c.op, problem.c.dtype, transport.size()));
+      Values out(problem.expected[transport.rank()].size());
       Scratch scratch;
-      return algorithm(net, problem.inputs[net.rank()], out, problem.bytes_of, reduction, scratch,
-                       soon());
+      return algorithm(transport, problem.inputs[transport.rank()], out, problem.bytes_of,
+                       reduction, scratch, soon());
     });
   }
 }

@@ -28,13 +28,13 @@ void add_own(const Reduction& reduction, Bytes sum, ConstBytes own, ConstBytes a
 // at(-2), at(-3), … and last of our own. Sums on their way lie in `sums` in the place that the part
 // has in `in`; none is overwritten, because waiting until a neighbour has taken one while that one
 // waits for the next would stop the ring.
-Status ring_reducescatter(Transport& net, ConstBytes in, Bytes out,
+Status ring_reducescatter(Transport& transport, ConstBytes in, Bytes out,
                           std::span<const size_t> bytes_of, const Reduction& reduction,
                           Scratch& scratch, Deadline deadline) {
-  const Ring ring(net.topology(), net.rank());
-  const int size = net.size();
+  const Ring ring(transport.topology(), transport.rank());
+  const int size = transport.size();
   const Blocks parts(bytes_of);
-  HVD_CHECK(in.size() == parts.total() && out.size() == parts.bytes(net.rank()));
+  HVD_CHECK(in.size() == parts.total() && out.size() == parts.bytes(transport.rank()));
   if (size == 1) {
     copy_bytes(out, in);
     reduction.prepare(out);
@@ -50,7 +50,7 @@ Status ring_reducescatter(Transport& net, ConstBytes in, Bytes out,
     reduction.prepare(scaled);
     first = scaled;
   }
-  HVD_TRY(net.send(ring.at(1), first, deadline));
+  HVD_TRY(transport.send(ring.at(1), first, deadline));
   for (int hop = 2; hop <= size; ++hop) {
     const bool last = hop == size;
     const ConstBytes own = parts.of(in, ring.at(-hop));
@@ -64,13 +64,13 @@ Status ring_reducescatter(Transport& net, ConstBytes in, Bytes out,
         offset += piece.size();
         return Status::ok();
       };
-      HVD_TRY(net.recv_pieces(ring.at(-1), segment.size(), reduction.element_size(), consume,
-                              deadline));
-      if (!last) HVD_TRY(net.send(ring.at(1), segment, deadline));
+      HVD_TRY(transport.recv_pieces(ring.at(-1), segment.size(), reduction.element_size(), consume,
+                                    deadline));
+      if (!last) HVD_TRY(transport.send(ring.at(1), segment, deadline));
     }
   }
   reduction.finish(out);
-  return net.flush(deadline);
+  return transport.flush(deadline);
 }
 
 }  // namespace hvd

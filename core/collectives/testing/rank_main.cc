@@ -25,7 +25,7 @@ namespace {
 
 class Rank {
  public:
-  explicit Rank(Transport& net) : net_(net) {}
+  explicit Rank(Transport& transport) : transport_(transport) {}
 
   int compared() const { return compared_; }
 
@@ -36,7 +36,7 @@ class Rank {
     HVD_TRY(broadcasts());
     HVD_TRY(allgathers());
     HVD_TRY(alltoalls());
-    return barrier(net_, soon());
+    return barrier(transport_, soon());
   }
 
  private:
@@ -73,14 +73,14 @@ class Rank {
   }
   std::vector<Values> inputs(DType dtype, size_t count) const {
     std::vector<Values> all;
-    for (int rank = 0; rank < net_.size(); ++rank) {
+    for (int rank = 0; rank < transport_.size(); ++rank) {
       all.push_back(random_values(dtype, count, count + rank));
     }
     return all;
   }
 
   Result<Reduction> reduction_of(const Task& task) const {
-    return Reduction::make(task.op, task.dtype, net_.size(), task.prescale, task.postscale);
+    return Reduction::make(task.op, task.dtype, transport_.size(), task.prescale, task.postscale);
   }
   static Values expected_of(const Task& task, const std::vector<Values>& in) {
     return reference_reduce(task.op, task.dtype, in, task.prescale, task.postscale);
@@ -96,14 +96,14 @@ class Rank {
       const std::vector<Values> in = inputs(task.dtype, task.count);
       HVD_TRY_ASSIGN(const Reduction reduction, reduction_of(task));
       Values out(in[0].size());
-      HVD_TRY(allreduce_in_halves(algorithm, in[net_.rank()], out, reduction));
-      HVD_TRY(expect(near(task.dtype, out, expected_of(task, in), net_.size()),
+      HVD_TRY(allreduce_in_halves(algorithm, in[transport_.rank()], out, reduction));
+      HVD_TRY(expect(near(task.dtype, out, expected_of(task, in), transport_.size()),
                      fmt::format("{} allreduce of {}", to_string(algorithm), task.count)));
     }
     return Status::ok();
   }
   bool possible(AllreduceAlgorithm algorithm) const {
-    return AllreduceSelector::make(net_.topology(), net_.hosts_share_memory(),
+    return AllreduceSelector::make(transport_.topology(), transport_.hosts_share_memory(),
                                    {.algorithm = algorithm}, offered_allreduce_algorithms())
         .is_ok();
   }
@@ -113,20 +113,22 @@ class Rank {
     const size_t half = round_down(in.size() / 2, reduction.element_size());
     const Piece pieces[] = {{in.data(), out.data(), half},
                             {in.data() + half, out.data() + half, in.size() - half}};
-    return allreduce_pieces(algorithm, net_, pieces, reduction, {}, fusion_, scratch_, soon());
+    return allreduce_pieces(algorithm, transport_, pieces, reduction, {}, fusion_, scratch_,
+                            soon());
   }
 
   Status reducescatters() {
     for (const Task& task : reductions({1, 5, 9'001})) {
       const std::vector<Values> in = inputs(task.dtype, task.count);
       HVD_TRY_ASSIGN(const Reduction reduction, reduction_of(task));
-      const auto bytes_of = row_parts(task.count, size_of(task.dtype), net_.size());
-      Values out(bytes_of[net_.rank()]);
+      const auto bytes_of = row_parts(task.count, size_of(task.dtype), transport_.size());
+      Values out(bytes_of[transport_.rank()]);
       const auto algorithm = compared_ % 2 == 0 ? pairwise_reducescatter : ring_reducescatter;
-      HVD_TRY(algorithm(net_, in[net_.rank()], out, bytes_of, reduction, scratch_, soon()));
+      HVD_TRY(
+          algorithm(transport_, in[transport_.rank()], out, bytes_of, reduction, scratch_, soon()));
       const Values all = expected_of(task, in);
-      const ConstBytes expected = Blocks(bytes_of).of(ConstBytes(all), net_.rank());
-      HVD_TRY(expect(near(task.dtype, out, expected, net_.size()), "reducescatter"));
+      const ConstBytes expected = Blocks(bytes_of).of(ConstBytes(all), transport_.rank());
+      HVD_TRY(expect(near(task.dtype, out, expected, transport_.size()), "reducescatter"));
     }
     return Status::ok();
   }
@@ -139,9 +141,9 @@ class Rank {
       const Values expected = random_values(dtype, 1201, 3);
       Values data = expected;
       const size_t alone = counts[0] * size_of(dtype);
-      if (net_.rank() != 0) std::fill_n(data.begin(), alone, std::byte{0});
-      HVD_TRY(adasum(net_, data, counts, dtype, 1, 1, scratch_, soon()));
-      HVD_TRY(expect(near(dtype, data, expected, net_.size()), "adasum"));
+      if (transport_.rank() != 0) std::fill_n(data.begin(), alone, std::byte{0});
+      HVD_TRY(adasum(transport_, data, counts, dtype, 1, 1, scratch_, soon()));
+      HVD_TRY(expect(near(dtype, data, expected, transport_.size()), "adasum"));
     }
     return Status::ok();
   }
@@ -150,10 +152,10 @@ class Rank {
     for (const auto algorithm :
          {binomial_broadcast, pipelined_broadcast, two_level_broadcast, broadcast}) {
       for (const size_t size : {size_t{0}, size_t{1}, size_t{1000}, 2 * kSegmentBytes + 1}) {
-        const int root = compared_ % net_.size();
+        const int root = compared_ % transport_.size();
         const auto expected = pattern(size, root);
-        auto data = net_.rank() == root ? expected : Values(size);
-        HVD_TRY(algorithm(net_, data, root, soon()));
+        auto data = transport_.rank() == root ? expected : Values(size);
+        HVD_TRY(algorithm(transport_, data, root, soon()));
         HVD_TRY(expect_equal(data, expected, fmt::format("{} bytes from rank {}", size, root)));
       }
     }
@@ -165,14 +167,14 @@ class Rank {
       for (const size_t scale : {size_t{0}, size_t{1}, size_t{1001}, kSegmentBytes + 3}) {
         std::vector<size_t> bytes_of;
         Values expected;
-        for (int rank = 0; rank < net_.size(); ++rank) {
+        for (int rank = 0; rank < transport_.size(); ++rank) {
           const auto block = pattern(scale * ((rank + 2) % 3), rank);  // one has nothing
           bytes_of.push_back(block.size());
           expected.insert(expected.end(), block.begin(), block.end());
         }
         Values out(expected.size());
-        HVD_TRY(algorithm(net_, pattern(bytes_of[net_.rank()], net_.rank()), out, bytes_of,
-                          scratch_, soon()));
+        HVD_TRY(algorithm(transport_, pattern(bytes_of[transport_.rank()], transport_.rank()), out,
+                          bytes_of, scratch_, soon()));
         HVD_TRY(expect_equal(out, expected, fmt::format("allgather of {} bytes", out.size())));
       }
     }
@@ -188,9 +190,9 @@ class Rank {
       Values expected;
       std::vector<size_t> send_bytes;
       std::vector<size_t> recv_bytes;
-      for (int peer = 0; peer < net_.size(); ++peer) {
-        const auto sent = message(net_.rank(), peer);
-        const auto got = message(peer, net_.rank());
+      for (int peer = 0; peer < transport_.size(); ++peer) {
+        const auto sent = message(transport_.rank(), peer);
+        const auto got = message(peer, transport_.rank());
         in.insert(in.end(), sent.begin(), sent.end());
         expected.insert(expected.end(), got.begin(), got.end());
         send_bytes.push_back(sent.size());
@@ -198,14 +200,14 @@ class Rank {
       }
       Values out(expected.size());
       for (const auto algorithm : {pairwise_alltoall, alltoall}) {
-        HVD_TRY(algorithm(net_, in, send_bytes, out, recv_bytes, soon()));
+        HVD_TRY(algorithm(transport_, in, send_bytes, out, recv_bytes, soon()));
         HVD_TRY(expect_equal(out, expected, fmt::format("alltoall of {} bytes", out.size())));
       }
     }
     return Status::ok();
   }
 
-  Transport& net_;
+  Transport& transport_;
   Scratch fusion_;
   Scratch scratch_;
   int compared_ = 0;
@@ -218,8 +220,8 @@ Result<int> run(const std::vector<std::string>& args) {
                  Fabric::join(place.options, place.secret, place.rendezvous.get(), soon()));
   std::vector<int> all(place.options.size);
   std::iota(all.begin(), all.end(), 0);
-  HVD_TRY_ASSIGN(const auto net, fabric->make_mesh(0, all, soon()));
-  Rank rank(*net);
+  HVD_TRY_ASSIGN(const auto transport, fabric->make_mesh(0, all, soon()));
+  Rank rank(*transport);
   HVD_TRY(rank.run());
   return rank.compared();
 }

@@ -55,9 +55,9 @@ void expect_every_death_is_known(const World& world,
                                  const std::function<Status(Transport&)>& collective) {
   const FaultyRun calm = run_ranks_with_faults(world.kind, world.ranks, {}, collective);
   for (const Status& outcome : calm.outcomes) ASSERT_TRUE(outcome.is_ok()) << outcome.to_string();
-  const auto then_meet = [&](Transport& net) -> Status {
-    HVD_TRY(collective(net));
-    return barrier(net, soon());
+  const auto then_meet = [&](Transport& transport) -> Status {
+    HVD_TRY(collective(transport));
+    return barrier(transport, soon());
   };
   for (int victim = 0; victim < world.ranks; ++victim) {
     for (size_t step = 0; step < calm.steps[victim]; ++step) {
