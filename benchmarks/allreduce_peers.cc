@@ -131,9 +131,8 @@ void compare(Job& job, size_t bytes, int rounds) {
       MPI_Allreduce(MPI_IN_PLACE, data.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     }));
     ours.push_back(time_batch(calls, [&] {
-      must(run_allreduce(selector.choose(bytes), *job.transport,
-                         std::as_writable_bytes(std::span(data)), reduction, {}, scratch,
-                         patience()));
+      must(run_allreduce({*job.transport, scratch, patience()}, selector.choose(bytes),
+                         std::as_writable_bytes(std::span(data)), reduction));
     }));
     shared.push_back(time_batch(calls, [&] {
       must(shared_buffer_allreduce(*job.transport->arena(), *job.shared, bytes, reduction,

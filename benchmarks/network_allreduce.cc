@@ -62,7 +62,7 @@ double slowest(Transport& transport, double mine) {
   Scratch scratch;
   const auto maximum = must(Reduction::make(ReduceOp::kMax, DType::kFloat64, transport.size()));
   const Bytes data = std::as_writable_bytes(std::span(&mine, 1));
-  must(recursive_doubling_allreduce(transport, data, maximum, scratch, patience()));
+  must(recursive_doubling_allreduce({transport, scratch, patience()}, data, maximum));
   return mine;
 }
 
@@ -152,7 +152,7 @@ double time_batch(const Contender& contender, Bytes data, Scratch& scratch) {
   const int calls = data.size() >= (1 << 20) ? 1 : 500;
   const auto sum = must(Reduction::make(ReduceOp::kSum, DType::kFloat32, transport.size()));
   const auto run = [&] {
-    must(run_allreduce(contender.chosen, transport, data, sum, {}, scratch, patience()));
+    must(run_allreduce({transport, scratch, patience()}, contender.chosen, data, sum));
   };
   for (int i = 1; i < std::min(calls, 20); ++i) run();
   slowest(transport, 0);

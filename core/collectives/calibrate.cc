@@ -106,8 +106,8 @@ Result<CostModel> calibrate(Transport& transport, Deadline deadline) {
   HVD_TRY_ASSIGN(const Reduction sum,
                  Reduction::make(ReduceOp::kSum, DType::kFloat64, transport.size()));
   Scratch scratch;
-  HVD_TRY(recursive_doubling_allreduce(transport, std::as_writable_bytes(std::span(figures)), sum,
-                                       scratch, deadline));
+  HVD_TRY(recursive_doubling_allreduce({transport, scratch, deadline},
+                                       std::as_writable_bytes(std::span(figures)), sum));
   return CostModel{{figures[0], figures[1]}, {figures[2], figures[3]}, figures[4]};
 }
 

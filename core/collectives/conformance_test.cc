@@ -129,7 +129,7 @@ Status run_cases(Transport& transport, AllreduceAlgorithm algorithm, const std::
     HVD_TRY_ASSIGN(const Reduction reduction,
                    Reduction::make(it.op, it.dtype, transport.size(), it.prescale, it.postscale));
     Values data = it.input(transport.rank());
-    HVD_TRY(run_allreduce(algorithm, transport, data, reduction, {}, scratch, soon())
+    HVD_TRY(run_allreduce({transport, scratch, soon()}, algorithm, data, reduction)
                 .with_context(describe(it)));
     digests[transport.rank()].push_back(
         std::hash<std::string_view>()({reinterpret_cast<const char*>(data.data()), data.size()}));
@@ -169,8 +169,8 @@ Status reduce_a_little(Transport& transport, AllreduceAlgorithm algorithm, Deadl
                  Reduction::make(ReduceOp::kSum, DType::kFloat32, transport.size()));
   std::vector<float> data(11, 1.0F);
   Scratch scratch;
-  return run_allreduce(algorithm, transport, std::as_writable_bytes(std::span(data)), sum, {},
-                       scratch, deadline);
+  return run_allreduce({transport, scratch, deadline}, algorithm,
+                       std::as_writable_bytes(std::span(data)), sum);
 }
 
 // A rank may have its result before another fails; then it hears of that on its next call, which

@@ -72,7 +72,7 @@ Status Executor::run(std::span<const Item> batch) {
     case RequestType::kReducescatter: return reducescatter(batch);
     case RequestType::kBroadcast: return broadcast(first);
     case RequestType::kAlltoall: return alltoall(first);
-    case RequestType::kBarrier: return barrier(net_, limit());
+    case RequestType::kBarrier: return barrier(context());
     case RequestType::kAddProcessSet:
     case RequestType::kRemoveProcessSet: break;  // that all agree is all there is to it
   }
@@ -129,8 +129,7 @@ Status Executor::allreduce(std::span<const Item> batch) {
       pieces_.push_back({item.task->in, out.data(), bytes});
     }
   }
-  return allreduce_pieces(selector_.choose(total), net_, pieces_, reduction, options_.allreduce,
-                          fusion_, scratch_, limit());
+  return allreduce_pieces(context(), selector_.choose(total), pieces_, reduction, fusion_);
 }
 
 Status Executor::adasum(std::span<const Item> batch) {
@@ -152,8 +151,7 @@ Status Executor::adasum(std::span<const Item> batch) {
     }
     at += bytes;
   }
-  HVD_TRY(hvd::adasum(net_, data, counts, request.dtype, request.prescale, request.postscale,
-                      scratch_, limit()));
+  HVD_TRY(hvd::adasum(context(), data, counts, request.dtype, request.prescale, request.postscale));
   for (const Item& item : batch) {
     const size_t bytes = item.response->request.bytes();
     if (item.task != nullptr) {
@@ -183,8 +181,8 @@ Status Executor::allgather(std::span<const Item> batch) {
   const auto gather = [&](ConstBytes mine, Bytes out) {
     const bool two_level = options_.hierarchical_allgather && net_.topology().hosts() > 1 &&
                            net_.topology().largest_host() > 1;
-    return two_level ? two_level_allgather(net_, mine, out, bytes_of, scratch_, limit())
-                     : hvd::allgather(net_, mine, out, bytes_of, scratch_, limit());
+    return two_level ? two_level_allgather(context(), mine, out, bytes_of)
+                     : hvd::allgather(context(), mine, out, bytes_of);
   };
   if (batch.size() == 1) {
     return gather({batch.front().task->in, bytes_of[net_.rank()]}, output(batch.front()));
@@ -234,8 +232,7 @@ Status Executor::reducescatter(std::span<const Item> batch) {
     return output_of(*item.task, with_rows(shape, static_cast<int64_t>(rows)));
   };
   const auto scatter = [&](ConstBytes in, Bytes out) {
-    return hvd::reducescatter(net_, in, out, bytes_of, reduction, options_.allreduce.deterministic,
-                              scratch_, limit());
+    return hvd::reducescatter(context(), in, out, bytes_of, reduction);
   };
   if (batch.size() == 1) return scatter({batch[0].task->in, total}, output(batch[0]));
 
@@ -268,7 +265,7 @@ Status Executor::broadcast(const Item& item) {
   if (root == net_.rank() && data.data() != task.in) {
     copy_bytes(data.data(), task.in, data.size());
   }
-  return hvd::broadcast(net_, data, root, limit());
+  return hvd::broadcast(context(), data, root);
 }
 
 Status Executor::alltoall(const Item& item) {
@@ -277,9 +274,8 @@ Status Executor::alltoall(const Item& item) {
   // How many rows everybody gets from everybody, first.
   task.received_splits.assign(ranks, 0);
   const std::vector<size_t> one_each(ranks, sizeof(int32_t));
-  HVD_TRY(hvd::alltoall(net_, std::as_bytes(std::span(task.splits)), one_each,
-                        std::as_writable_bytes(std::span(task.received_splits)), one_each,
-                        limit()));
+  HVD_TRY(hvd::alltoall(context(), std::as_bytes(std::span(task.splits)), one_each,
+                        std::as_writable_bytes(std::span(task.received_splits)), one_each));
   HVD_TRY(check_received_splits(task, options_.job_ranks));
   const size_t row = row_bytes(task.request);
   std::vector<size_t> send(ranks);
@@ -292,7 +288,7 @@ Status Executor::alltoall(const Item& item) {
       std::accumulate(task.received_splits.begin(), task.received_splits.end(), int64_t{0});
   const size_t sent = std::accumulate(send.begin(), send.end(), size_t{0});
   const Bytes out = output_of(task, with_rows(task.request.shape, rows));
-  return hvd::alltoall(net_, {task.in, sent}, send, out, receive, limit());
+  return hvd::alltoall(context(), {task.in, sent}, send, out, receive);
 }
 
 }  // namespace hvd

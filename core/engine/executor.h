@@ -64,6 +64,7 @@ class Executor {
   // Memory that holds a value which changes no result.
   ConstBytes identity_of(const Request& request);
   Deadline limit() const { return Deadline::without_progress_for(options_.timeout); }
+  CollectiveContext context() { return {net_, scratch_, limit(), options_.allreduce}; }
 
   Transport& net_;
   ExecutorOptions options_;

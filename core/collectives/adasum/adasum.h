@@ -9,11 +9,9 @@
 #include <span>
 
 #include "base/bytes.h"
-#include "base/deadline.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "collectives/scratch.h"
-#include "transport/transport.h"
+#include "collectives/context.h"
 
 namespace hvd {
 
@@ -24,15 +22,15 @@ namespace hvd {
 // The tree: with p the largest power of two that is not above n, rank r - p takes in rank r for
 // each r >= p; then for L = 1, 2, 4, … below p the blocks of L ranks combine in pairs, the vector
 // of the block with the lower ranks being `a`.
-Status adasum(Transport& transport, Bytes data, std::span<const size_t> counts, DType dtype,
-              double prescale, double postscale, Scratch& scratch, Deadline deadline);
+Status adasum(const CollectiveContext& context, Bytes data, std::span<const size_t> counts,
+              DType dtype, double prescale, double postscale);
 
 // The tree by vector halving and distance doubling, without the check of the dtype. At level L rank
 // and rank XOR L hold the same piece of two vectors; each keeps half of the piece, of both vectors,
 // so that all ranks go on working and 2(p-1)/p of the data are sent. What a tensor's dot product
 // lacks is summed over the 2L ranks that hold the other pieces.
-Status halving_doubling_adasum(Transport& transport, Bytes data, std::span<const size_t> counts,
-                               DType dtype, double prescale, double postscale, Scratch& scratch,
-                               Deadline deadline);
+Status halving_doubling_adasum(const CollectiveContext& context, Bytes data,
+                               std::span<const size_t> counts, DType dtype, double prescale,
+                               double postscale);
 
 }  // namespace hvd

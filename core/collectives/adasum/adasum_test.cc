@@ -82,7 +82,7 @@ TEST_P(Adasum, EveryTensorIsReducedByItselfAlongTheTree) {
         kind, ranks, [&, dtype = dtype, tolerance = tolerance](Transport& transport) -> Status {
           Values data = inputs[transport.rank()];
           Scratch scratch;
-          HVD_TRY(adasum(transport, data, counts, dtype, kPrescale, kPostscale, scratch, soon()));
+          HVD_TRY(adasum({transport, scratch, soon()}, data, counts, dtype, kPrescale, kPostscale));
           for (size_t i = 0; i < total; ++i) {
             const double got = testing::number_at(dtype, data, i);
             EXPECT_NEAR(got, expected[i], tolerance * std::max(1.0, std::fabs(expected[i])))
@@ -103,11 +103,11 @@ TEST_P(Adasum, FusedTensorsGiveWhatSeparateCallsGive) {
     }
     Vector separate = fused;
     Scratch scratch;
-    HVD_TRY(adasum(transport, bytes(fused), counts, DType::kFloat64, 1, 1, scratch, soon()));
+    HVD_TRY(adasum({transport, scratch, soon()}, bytes(fused), counts, DType::kFloat64, 1, 1));
     size_t first = 0;
     for (const size_t count : counts) {
-      HVD_TRY(adasum(transport, bytes(separate).subspan(first * 8, count * 8), std::span(&count, 1),
-                     DType::kFloat64, 1, 1, scratch, soon()));
+      HVD_TRY(adasum({transport, scratch, soon()}, bytes(separate).subspan(first * 8, count * 8),
+                     std::span(&count, 1), DType::kFloat64, 1, 1));
       first += count;
     }
     for (size_t i = 0; i < fused.size(); ++i) EXPECT_NEAR(fused[i], separate[i], 1e-12);
@@ -128,7 +128,7 @@ TEST_P(Adasum, EqualInputsGiveThatInputOrthogonalOnesAndZerosTheirSum) {
       if (i % n == static_cast<size_t>(transport.rank())) data[10 + i] = expected[10 + i];
     }
     Scratch scratch;
-    HVD_TRY(adasum(transport, bytes(data), counts, DType::kFloat64, 1, 1, scratch, soon()));
+    HVD_TRY(adasum({transport, scratch, soon()}, bytes(data), counts, DType::kFloat64, 1, 1));
     for (size_t i = 0; i < data.size(); ++i) EXPECT_NEAR(data[i], expected[i], 1e-12);
     return Status::ok();
   });
@@ -139,7 +139,7 @@ TEST_P(AdasumFailure, ADeathAtAnyStepIsKnownToAll) {
     const std::vector<size_t> counts{3, 20};
     Vector data(23, 1.0 + transport.rank());
     Scratch scratch;
-    return adasum(transport, bytes(data), counts, DType::kFloat64, 1, 1, scratch, soon());
+    return adasum({transport, scratch, soon()}, bytes(data), counts, DType::kFloat64, 1, 1);
   });
 }
 
@@ -148,8 +148,9 @@ TEST(AdasumDType, IntegersAreRefusedWithARemedy) {
     std::vector<int32_t> data(4);
     const std::vector<size_t> counts{4};
     Scratch scratch;
-    const Status refused = adasum(transport, std::as_writable_bytes(std::span(data)), counts,
-                                  DType::kInt32, 1, 1, scratch, soon());
+    const Status refused =
+        adasum({transport, scratch, soon()}, std::as_writable_bytes(std::span(data)), counts,
+               DType::kInt32, 1, 1);
     EXPECT_CODE(StatusCode::kInvalidArgument, refused);
     EXPECT_THAT(refused.message(), ::testing::HasSubstr("int32"));
   });

@@ -15,20 +15,19 @@ using kernels::Products;
 // What one call works with; made on the stack by halving_doubling_adasum.
 class Run {
  public:
-  Run(Transport& transport, Bytes data, std::span<const size_t> counts, DType dtype,
-      Scratch& scratch, Deadline deadline)
-      : transport_(transport),
-        deadline_(deadline),
+  Run(const CollectiveContext& context, Bytes data, std::span<const size_t> counts, DType dtype)
+      : context_(context),
         data_(data),
         element_(size_of(dtype)),
         pair_(dtype, counts),
         sums_(counts.size()),
         theirs_(counts.size()),
-        fold_(transport.rank(), transport.size()),
+        fold_(context.rank(), context.size()),
         piece_{0, data.size() / element_} {
     // A rank that takes in another one needs room for its whole vector, else for half of one.
     const size_t half = piece_.count - piece_.count / 2;
-    if (in_tree()) arrived_ = scratch.get((fold_.partner() < 0 ? half : piece_.count) * element_);
+    if (in_tree())
+      arrived_ = context.scratch.get((fold_.partner() < 0 ? half : piece_.count) * element_);
   }
 
   bool in_tree() const { return fold_.stays(); }
@@ -37,14 +36,14 @@ class Run {
   // A rank beyond the power of two gives its vector to its partner, which adds it to its own.
   Status fold_in() {
     if (fold_.partner() < 0) return Status::ok();
-    if (!in_tree()) return transport_.send(fold_.partner(), data_, deadline_);
-    HVD_TRY(transport_.recv(fold_.partner(), arrived_, deadline_));
+    if (!in_tree()) return context_.send(fold_.partner(), data_);
+    HVD_TRY(context_.recv(fold_.partner(), arrived_));
     pair_.measure(piece_, data_.data(), arrived_.data(), sums_);
     pair_.blend(piece_, data_.data(), data_.data(), arrived_.data(), sums_);
     return Status::ok();
   }
   // It gets the result into the same place: that comes only once the partner has all of the vector.
-  Status fold_out() { return hvd::fold_out(transport_, fold_, data_, deadline_); }
+  Status fold_out() { return hvd::fold_out(context_, fold_, data_); }
 
   // After the level of distance p/2, piece() is this rank's 1/p of the result.
   Status reduce() {
@@ -63,13 +62,13 @@ class Run {
   }
 
  private:
-  bool lower(int distance) const { return (transport_.rank() & distance) == 0; }
+  bool lower(int distance) const { return (context_.rank() & distance) == 0; }
   Bytes at(VectorPart piece) const {
     return data_.subspan(piece.first * element_, piece.count * element_);
   }
   Status exchange(int distance, ConstBytes out, Bytes in) {
-    const int other = transport_.rank() ^ distance;
-    return transport_.exchange(other, out, other, in, deadline_);
+    const int other = context_.rank() ^ distance;
+    return context_.exchange(other, out, other, in);
   }
 
   Status halve(int distance) {
@@ -106,8 +105,7 @@ class Run {
     return Status::ok();
   }
 
-  Transport& transport_;
-  const Deadline deadline_;
+  const CollectiveContext& context_;
   const Bytes data_;
   const size_t element_;
   const AdasumPair pair_;
@@ -125,12 +123,12 @@ void scale(DType dtype, Bytes data, double factor) {
 
 }  // namespace
 
-Status halving_doubling_adasum(Transport& transport, Bytes data, std::span<const size_t> counts,
-                               DType dtype, double prescale, double postscale, Scratch& scratch,
-                               Deadline deadline) {
+Status halving_doubling_adasum(const CollectiveContext& context, Bytes data,
+                               std::span<const size_t> counts, DType dtype, double prescale,
+                               double postscale) {
   HVD_CHECK(std::accumulate(counts.begin(), counts.end(), size_t{0}) * size_of(dtype) ==
             data.size());
-  Run run(transport, data, counts, dtype, scratch, deadline);
+  Run run(context, data, counts, dtype);
   scale(dtype, data, prescale);
   HVD_TRY(run.fold_in());
   if (run.in_tree()) {

@@ -43,18 +43,15 @@ AllgatherAlgorithm choose_allgather(std::span<const size_t> bytes_of, const Topo
   return levels ? AllgatherAlgorithm::kTwoLevel : AllgatherAlgorithm::kBruck;
 }
 
-Status allgather(Transport& transport, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
-                 Scratch& scratch, Deadline deadline) {
-  if (Arena* arena = arena_of_all(transport)) {
-    return shared_memory_allgather(*arena, mine, out, bytes_of, deadline);
+Status allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
+                 std::span<const size_t> bytes_of) {
+  if (Arena* arena = arena_of_all(context.transport)) {
+    return shared_memory_allgather(*arena, mine, out, bytes_of, context.deadline);
   }
-  switch (choose_allgather(bytes_of, transport.topology())) {
-    case AllgatherAlgorithm::kBruck:
-      return bruck_allgather(transport, mine, out, bytes_of, scratch, deadline);
-    case AllgatherAlgorithm::kRing:
-      return ring_allgather(transport, mine, out, bytes_of, scratch, deadline);
-    case AllgatherAlgorithm::kTwoLevel:
-      return two_level_allgather(transport, mine, out, bytes_of, scratch, deadline);
+  switch (choose_allgather(bytes_of, context.topology())) {
+    case AllgatherAlgorithm::kBruck: return bruck_allgather(context, mine, out, bytes_of);
+    case AllgatherAlgorithm::kRing: return ring_allgather(context, mine, out, bytes_of);
+    case AllgatherAlgorithm::kTwoLevel: return two_level_allgather(context, mine, out, bytes_of);
   }
   return internal_error("allgather: no such algorithm");
 }

@@ -9,33 +9,31 @@
 #include <span>
 
 #include "base/bytes.h"
-#include "base/deadline.h"
 #include "base/status.h"
-#include "collectives/scratch.h"
-#include "transport/transport.h"
+#include "collectives/context.h"
 
 namespace hvd {
 
 // log2(n) rounds in which what a rank holds doubles; one contiguous message per round, and one
 // copy of everything at the end.
-Status bruck_allgather(Transport& transport, ConstBytes mine, Bytes out,
-                       std::span<const size_t> bytes_of, Scratch& scratch, Deadline deadline);
+Status bruck_allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
+                       std::span<const size_t> bytes_of);
 
 // Blocks travel once round the ring, straight into place, forwarded in segments as they arrive so
 // that one large block among small ones does not stop the others. n - 1 latencies.
-Status ring_allgather(Transport& transport, ConstBytes mine, Bytes out,
-                      std::span<const size_t> bytes_of, Scratch& scratch, Deadline deadline);
+Status ring_allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
+                      std::span<const size_t> bytes_of);
 
 // The leader of each host collects its ranks' blocks, leaders exchange, leaders give everything to
 // their ranks: the latency between hosts is paid log2(hosts) times.
-Status two_level_allgather(Transport& transport, ConstBytes mine, Bytes out,
-                           std::span<const size_t> bytes_of, Scratch& scratch, Deadline deadline);
+Status two_level_allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
+                           std::span<const size_t> bytes_of);
 
 enum class AllgatherAlgorithm { kBruck, kRing, kTwoLevel };
 AllgatherAlgorithm choose_allgather(std::span<const size_t> bytes_of, const Topology& topology);
 
 // With the algorithm that costs least.
-Status allgather(Transport& transport, ConstBytes mine, Bytes out, std::span<const size_t> bytes_of,
-                 Scratch& scratch, Deadline deadline);
+Status allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
+                 std::span<const size_t> bytes_of);
 
 }  // namespace hvd

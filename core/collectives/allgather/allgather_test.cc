@@ -13,8 +13,7 @@ using testing::pattern;
 using testing::run_ranks;
 using testing::soon;
 
-using Algorithm = Status (*)(Transport&, ConstBytes, Bytes, std::span<const size_t>, Scratch&,
-                             Deadline);
+using Algorithm = Status (*)(const CollectiveContext&, ConstBytes, Bytes, std::span<const size_t>);
 constexpr Algorithm kAlgorithms[] = {bruck_allgather, ring_allgather, two_level_allgather,
                                      allgather};
 
@@ -50,13 +49,13 @@ TEST_P(Allgather, EveryRankGetsAllBlocksInRankOrder) {
         const auto expected = concatenation(bytes_of);
         const auto mine = pattern(bytes_of[transport.rank()], transport.rank());
         std::vector<std::byte> out(expected.size());
-        HVD_TRY(algorithm(transport, mine, out, bytes_of, scratch, soon()));
+        HVD_TRY(algorithm({transport, scratch, soon()}, mine, out, bytes_of));
         EXPECT_TRUE(out == expected);
 
         std::vector<std::byte> in_place(expected.size());
         const Bytes place = Blocks(bytes_of).of(Bytes(in_place), transport.rank());
         copy_bytes(place, mine);
-        HVD_TRY(algorithm(transport, place, in_place, bytes_of, scratch, soon()));
+        HVD_TRY(algorithm({transport, scratch, soon()}, place, in_place, bytes_of));
         EXPECT_TRUE(in_place == expected);
       }
     }
@@ -71,7 +70,7 @@ TEST_P(AllgatherFailure, ADeathAtAnyStepIsKnownToAll) {
       const auto bytes_of = layouts(transport.size())[3];
       const auto mine = pattern(bytes_of[transport.rank()], transport.rank());
       std::vector<std::byte> out(concatenation(bytes_of).size());
-      return algorithm(transport, mine, out, bytes_of, scratch, soon());
+      return algorithm({transport, scratch, soon()}, mine, out, bytes_of);
     });
   }
 }

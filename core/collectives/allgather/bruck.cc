@@ -9,14 +9,14 @@ namespace hvd {
 // In `held` the blocks stand in the order rank(), rank() + 1, … round to rank() - 1. A rank that
 // holds the first `have` of them gets the next ones from the rank `have` to its right, where they
 // are the first, and gives its own first ones to the rank `have` to its left.
-Status bruck_allgather(Transport& transport, ConstBytes mine, Bytes out,
-                       std::span<const size_t> bytes_of, Scratch& scratch, Deadline deadline) {
-  const int size = transport.size();
-  const int rank = transport.rank();
+Status bruck_allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
+                       std::span<const size_t> bytes_of) {
+  const int size = context.size();
+  const int rank = context.rank();
   const Blocks blocks(bytes_of);
   HVD_CHECK(mine.size() == blocks.bytes(rank) && out.size() == blocks.total());
 
-  const Bytes held = scratch.get(blocks.total());
+  const Bytes held = context.scratch.get(blocks.total());
   // Where the block of rank() + k starts in `held`.
   const auto start = [&](int k) {
     return rank + k <= size ? blocks.offset(rank + k) - blocks.offset(rank)
@@ -26,13 +26,13 @@ Status bruck_allgather(Transport& transport, ConstBytes mine, Bytes out,
   for (int have = 1; have < size; have *= 2) {
     const int count = std::min(have, size - have);
     const Bytes arriving = held.subspan(start(have), start(have + count) - start(have));
-    HVD_TRY(transport.send((rank - have + size) % size, held.first(start(count)), deadline));
-    HVD_TRY(transport.recv((rank + have) % size, arriving, deadline));
+    HVD_TRY(context.send((rank - have + size) % size, held.first(start(count))));
+    HVD_TRY(context.recv((rank + have) % size, arriving));
   }
   const size_t wrap = blocks.total() - blocks.offset(rank);  // rank 0's block starts here
   copy_bytes(out.subspan(blocks.offset(rank)), held.first(wrap));
   copy_bytes(out.first(blocks.offset(rank)), held.subspan(wrap));
-  return transport.flush(deadline);
+  return context.flush();
 }
 
 }  // namespace hvd

@@ -31,10 +31,9 @@ void for_each_block(const Topology& topology, const Blocks& blocks, Bytes by_ran
 }
 
 // `out` has the blocks of this host; fills in those of the others.
-Status exchange_between_leaders(Transport& transport, Bytes out, const Blocks& blocks,
-                                Scratch& scratch, Deadline deadline) {
-  const Topology& topology = transport.topology();
-  const int host = topology.host_of(transport.rank());
+Status exchange_between_leaders(const CollectiveContext& context, Bytes out, const Blocks& blocks) {
+  const Topology& topology = context.topology();
+  const int host = topology.host_of(context.rank());
   std::vector<int> leaders;
   std::vector<size_t> bytes_of_host;
   for (int h = 0; h < topology.hosts(); ++h) {
@@ -43,19 +42,19 @@ Status exchange_between_leaders(Transport& transport, Bytes out, const Blocks& b
     for (const int rank : topology.ranks_on(h)) bytes += blocks.bytes(rank);
     bytes_of_host.push_back(bytes);
   }
-  SubTransport between(transport, leaders);
+  SubTransport between(context.transport, leaders);
   const Blocks host_blocks(bytes_of_host);
   // A host with neighbouring ranks has one block in `out`. Otherwise its parts are put side by side
   // first, and everybody's are put into rank order afterwards.
   if (hosts_hold_neighbours(topology)) {
-    return allgather(between, host_blocks.of(out, host), out, bytes_of_host, scratch, deadline);
+    return allgather(context.over(between), host_blocks.of(out, host), out, bytes_of_host);
   }
   std::vector<std::byte> packed(blocks.total());
   for_each_block(topology, blocks, out, packed, [&](int rank, Bytes in_rank, Bytes in_host) {
     if (topology.host_of(rank) == host) copy_bytes(in_host, in_rank);
   });
-  HVD_TRY(allgather(between, host_blocks.of(Bytes(packed), host), packed, bytes_of_host, scratch,
-                    deadline));
+  HVD_TRY(
+      allgather(context.over(between), host_blocks.of(Bytes(packed), host), packed, bytes_of_host));
   for_each_block(topology, blocks, out, packed, [&](int rank, Bytes in_rank, Bytes in_host) {
     if (topology.host_of(rank) != host) copy_bytes(in_rank, in_host);
   });
@@ -64,27 +63,27 @@ Status exchange_between_leaders(Transport& transport, Bytes out, const Blocks& b
 
 }  // namespace
 
-Status two_level_allgather(Transport& transport, ConstBytes mine, Bytes out,
-                           std::span<const size_t> bytes_of, Scratch& scratch, Deadline deadline) {
-  const Topology& topology = transport.topology();
+Status two_level_allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
+                           std::span<const size_t> bytes_of) {
+  const Topology& topology = context.topology();
   const Blocks blocks(bytes_of);
-  HVD_CHECK(mine.size() == blocks.bytes(transport.rank()) && out.size() == blocks.total());
+  HVD_CHECK(mine.size() == blocks.bytes(context.rank()) && out.size() == blocks.total());
 
-  const std::vector<int>& local = topology.ranks_on(topology.host_of(transport.rank()));
+  const std::vector<int>& local = topology.ranks_on(topology.host_of(context.rank()));
   const int leader = local.front();
-  if (transport.rank() != leader) {
-    HVD_TRY(transport.send(leader, mine, deadline));
+  if (context.rank() != leader) {
+    HVD_TRY(context.send(leader, mine));
   } else {
     copy_bytes(blocks.of(out, leader), mine);
     for (const int rank : local) {
-      if (rank != leader) HVD_TRY(transport.recv(rank, blocks.of(out, rank), deadline));
+      if (rank != leader) HVD_TRY(context.recv(rank, blocks.of(out, rank)));
     }
-    HVD_TRY(exchange_between_leaders(transport, out, blocks, scratch, deadline));
+    HVD_TRY(exchange_between_leaders(context, out, blocks));
   }
   // When `mine` lies in `out` it is overwritten here with the same bytes: by then the leader has
   // it.
-  SubTransport within(transport, local);
-  return broadcast(within, out, /*root=*/0, deadline);
+  SubTransport within(context.transport, local);
+  return broadcast(context.over(within), out, /*root=*/0);
 }
 
 }  // namespace hvd

@@ -27,55 +27,50 @@ std::span<const AllreduceAlgorithm> offered_allreduce_algorithms() {
   return kOffered;
 }
 
-Status run_allreduce(AllreduceAlgorithm algorithm, Transport& transport, Bytes data,
-                     const Reduction& reduction, const AllreduceOptions& options, Scratch& scratch,
-                     Deadline deadline) {
+Status run_allreduce(const CollectiveContext& context, AllreduceAlgorithm algorithm, Bytes data,
+                     const Reduction& reduction) {
   HVD_TRY(check_whole_elements(data.size(), reduction));
   switch (algorithm) {
     case AllreduceAlgorithm::kRecursiveDoubling:
-      return recursive_doubling_allreduce(transport, data, reduction, scratch, deadline);
-    case AllreduceAlgorithm::kRing: return ring_allreduce(transport, data, reduction, deadline);
+      return recursive_doubling_allreduce(context, data, reduction);
+    case AllreduceAlgorithm::kRing: return ring_allreduce(context, data, reduction);
     case AllreduceAlgorithm::kHalvingDoubling:
-      return halving_doubling_allreduce(transport, data, reduction, deadline);
+      return halving_doubling_allreduce(context, data, reduction);
     case AllreduceAlgorithm::kSharedMemory:
-      return shared_memory_allreduce(*transport.arena(), data, reduction, deadline);
-    case AllreduceAlgorithm::kTwoLevel:
-      return two_level_allreduce(transport, data, reduction, options, scratch, deadline);
+      return shared_memory_allreduce(*context.transport.arena(), data, reduction, context.deadline);
+    case AllreduceAlgorithm::kTwoLevel: return two_level_allreduce(context, data, reduction);
     case AllreduceAlgorithm::kAuto: break;
   }
   return invalid_argument(
       fmt::format("allreduce: {} is no algorithm to run", to_string(algorithm)));
 }
 
-Status allreduce_pieces(AllreduceAlgorithm algorithm, Transport& transport,
+Status allreduce_pieces(const CollectiveContext& context, AllreduceAlgorithm algorithm,
                         std::span<const Piece> pieces, const Reduction& reduction,
-                        const AllreduceOptions& options, Scratch& fusion, Scratch& scratch,
-                        Deadline deadline) {
+                        Scratch& fusion) {
   for (const Piece& piece : pieces) HVD_TRY(check_whole_elements(piece.bytes, reduction));
   if (algorithm == AllreduceAlgorithm::kSharedMemory) {
-    return shared_memory_allreduce(*transport.arena(), pieces, reduction, deadline,
-                                   options.chunk_bytes);
+    return shared_memory_allreduce(*context.transport.arena(), pieces, reduction, context.deadline,
+                                   context.options.chunk_bytes);
   }
   if (pieces.size() == 1) {
     const Bytes out(pieces[0].out, pieces[0].bytes);
     copy_bytes(out, ConstBytes(pieces[0].in, pieces[0].bytes));
-    return run_allreduce(algorithm, transport, out, reduction, options, scratch, deadline);
+    return run_allreduce(context, algorithm, out, reduction);
   }
   const Pieces all(pieces);
   const Bytes packed = fusion.get(all.total());
   all.copy_from(0, packed.data(), packed.size());
-  HVD_TRY(run_allreduce(algorithm, transport, packed, reduction, options, scratch, deadline));
+  HVD_TRY(run_allreduce(context, algorithm, packed, reduction));
   all.copy_to(0, packed.data(), packed.size());
   return Status::ok();
 }
 
-Status allreduce(Transport& transport, Bytes data, const Reduction& reduction,
-                 const AllreduceOptions& options, Scratch& scratch, Deadline deadline) {
+Status allreduce(const CollectiveContext& context, Bytes data, const Reduction& reduction) {
   HVD_TRY_ASSIGN(const AllreduceSelector selector,
-                 AllreduceSelector::make(transport.topology(), transport.hosts_share_memory(),
-                                         options, offered_allreduce_algorithms()));
-  return run_allreduce(selector.choose(data.size()), transport, data, reduction, options, scratch,
-                       deadline);
+                 AllreduceSelector::make(context.topology(), context.transport.hosts_share_memory(),
+                                         context.options, offered_allreduce_algorithms()));
+  return run_allreduce(context, selector.choose(data.size()), data, reduction);
 }
 
 }  // namespace hvd

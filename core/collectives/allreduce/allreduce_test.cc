@@ -33,8 +33,8 @@ std::vector<Values> results(AllreduceAlgorithm algorithm, int n, DType dtype, Re
   run_ranks(TransportKind::kInproc, n, [&](Transport& transport) -> Status {
     HVD_TRY_ASSIGN(const Reduction reduction, Reduction::make(op, dtype, n, 0.7, 1.3));
     Scratch scratch;
-    return run_allreduce(algorithm, transport, data[transport.rank()], reduction,
-                         AllreduceOptions{}, scratch, soon());
+    return run_allreduce({transport, scratch, soon()}, algorithm, data[transport.rank()],
+                         reduction);
   });
   return data;
 }
@@ -95,13 +95,14 @@ TEST(Deterministic, BitsDependNeitherOnThePlaceNorOnTheSizeOfTheBuffer) {
       const auto reduction = Reduction::make(ReduceOp::kAverage, DType::kFloat32, kRanks);
       ASSERT_OK(reduction);
       Scratch scratch;
+      const AllreduceOptions options{.deterministic = true};
       // Its sum rounds differently in another order.
       const float mine = 0.1F + 1e6F * static_cast<float>(transport.rank() % 3);
       float expected = 0;
       for (const size_t count : {size_t{1}, size_t{999}, size_t{100'000}}) {
         std::vector<float> values(count, mine);
-        ASSERT_OK(allreduce(transport, std::as_writable_bytes(std::span(values)), *reduction,
-                            {.deterministic = true}, scratch, soon()));
+        ASSERT_OK(allreduce({transport, scratch, soon(), options},
+                            std::as_writable_bytes(std::span(values)), *reduction));
         if (count == 1) expected = values[0];
         for (const float value : values) ASSERT_EQ(value, expected);
       }
@@ -114,14 +115,15 @@ TEST(Allreduce, RefusesBrokenElementsAndAlgorithmsThatCannotRun) {
     const auto sum = Reduction::make(ReduceOp::kSum, DType::kFloat32, 1);
     Scratch scratch;
     std::byte odd[7]{};
-    EXPECT_CODE(StatusCode::kInvalidArgument, allreduce(transport, odd, *sum, {}, scratch, soon()));
+    EXPECT_CODE(StatusCode::kInvalidArgument, allreduce({transport, scratch, soon()}, odd, *sum));
   });
   run_ranks(TransportKind::kInproc, 2, [](Transport& transport) {
     const auto sum = Reduction::make(ReduceOp::kSum, DType::kFloat32, 2);
     Scratch scratch;
+    const AllreduceOptions options{.algorithm = AllreduceAlgorithm::kTwoLevel};
     std::byte data[8]{};
     EXPECT_CODE(StatusCode::kPrecondition,
-                allreduce(transport, data, *sum, {AllreduceAlgorithm::kTwoLevel}, scratch, soon()));
+                allreduce({transport, scratch, soon(), options}, data, *sum));
   });
 }
 

@@ -3,26 +3,24 @@
 
 namespace hvd {
 
-Status fold_in(Transport& transport, const Fold& fold, Bytes data, const Reduction& reduction,
-               Deadline deadline) {
+Status fold_in(const CollectiveContext& context, const Fold& fold, Bytes data,
+               const Reduction& reduction) {
   if (fold.partner() < 0) return Status::ok();
-  if (!fold.stays()) return transport.send(fold.partner(), data, deadline);
+  if (!fold.stays()) return context.send(fold.partner(), data);
   size_t done = 0;
   const auto add = [&](ConstBytes piece) {
     reduction.combine(data.subspan(done, piece.size()), piece);
     done += piece.size();
     return Status::ok();
   };
-  return transport.recv_pieces(fold.partner(), data.size(), reduction.element_size(), add,
-                               deadline);
+  return context.recv_pieces(fold.partner(), data.size(), reduction.element_size(), add);
 }
 
-Status fold_out(Transport& transport, const Fold& fold, Bytes data, Deadline deadline) {
+Status fold_out(const CollectiveContext& context, const Fold& fold, Bytes data) {
   if (fold.partner() >= 0) {
-    HVD_TRY(fold.stays() ? transport.send(fold.partner(), data, deadline)
-                         : transport.recv(fold.partner(), data, deadline));
+    HVD_TRY(fold.stays() ? context.send(fold.partner(), data) : context.recv(fold.partner(), data));
   }
-  return transport.flush(deadline);
+  return context.flush();
 }
 
 void combine_by_rank(const Reduction& reduction, Bytes mine, ConstBytes theirs, bool theirs_first) {

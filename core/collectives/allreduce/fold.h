@@ -7,10 +7,9 @@
 #include <bit>
 
 #include "base/bytes.h"
-#include "base/deadline.h"
 #include "base/status.h"
+#include "collectives/context.h"
 #include "collectives/reduction.h"
-#include "transport/transport.h"
 
 namespace hvd {
 
@@ -35,10 +34,10 @@ class Fold {
 };
 
 // Before: the ranks that stay hold the values of their partners too.
-Status fold_in(Transport& transport, const Fold& fold, Bytes data, const Reduction& reduction,
-               Deadline deadline);
+Status fold_in(const CollectiveContext& context, const Fold& fold, Bytes data,
+               const Reduction& reduction);
 // After: every rank holds what the ranks that stay had; all sends are done.
-Status fold_out(Transport& transport, const Fold& fold, Bytes data, Deadline deadline);
+Status fold_out(const CollectiveContext& context, const Fold& fold, Bytes data);
 
 // mine = mine ∘ theirs, with the operand of the lower rank first: then both sides of an exchange
 // get the same bits even where the order shows, in NaNs and in Min of 0 and -0.

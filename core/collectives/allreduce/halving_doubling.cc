@@ -21,48 +21,48 @@ Bytes part_of(Bytes data, const Chunks& chunks, int rank, int distance) {
   return chunks.of(data, first, first + distance);
 }
 
-Status add_pieces(Transport& transport, int partner, Bytes mine, const Reduction& reduction,
-                  Deadline deadline) {
+Status add_pieces(const CollectiveContext& context, int partner, Bytes mine,
+                  const Reduction& reduction) {
   size_t done = 0;
   const auto add = [&](ConstBytes piece) {
     combine_by_rank(reduction, mine.subspan(done, piece.size()), piece,
-                    /*theirs_first=*/partner < transport.rank());
+                    /*theirs_first=*/partner < context.rank());
     done += piece.size();
     return Status::ok();
   };
-  return transport.recv_pieces(partner, mine.size(), reduction.element_size(), add, deadline);
+  return context.recv_pieces(partner, mine.size(), reduction.element_size(), add);
 }
 
-Status halve_and_double(Transport& transport, int ranks, Bytes data, const Reduction& reduction,
-                        Deadline deadline) {
+Status halve_and_double(const CollectiveContext& context, int ranks, Bytes data,
+                        const Reduction& reduction) {
   const Chunks chunks(data.size(), ranks, reduction.element_size());
-  const int rank = transport.rank();
+  const int rank = context.rank();
   for (int distance = ranks / 2; distance > 0; distance /= 2) {
     const int partner = rank ^ distance;
     const Bytes theirs = part_of(data, chunks, partner, distance);
     const Bytes mine = part_of(data, chunks, rank, distance);
-    HVD_TRY(transport.send(partner, theirs, deadline));
-    HVD_TRY(add_pieces(transport, partner, mine, reduction, deadline));
+    HVD_TRY(context.send(partner, theirs));
+    HVD_TRY(add_pieces(context, partner, mine, reduction));
   }
   reduction.finish(chunks.of(data, rank));
   for (int distance = 1; distance < ranks; distance *= 2) {
     const int partner = rank ^ distance;
-    HVD_TRY(transport.send(partner, part_of(data, chunks, rank, distance), deadline));
-    HVD_TRY(transport.recv(partner, part_of(data, chunks, partner, distance), deadline));
+    HVD_TRY(context.send(partner, part_of(data, chunks, rank, distance)));
+    HVD_TRY(context.recv(partner, part_of(data, chunks, partner, distance)));
   }
   return Status::ok();
 }
 
 }  // namespace
 
-Status halving_doubling_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
-                                  Deadline deadline) {
+Status halving_doubling_allreduce(const CollectiveContext& context, Bytes data,
+                                  const Reduction& reduction) {
   if (data.empty()) return Status::ok();
   reduction.prepare(data);
-  const Fold fold(transport.rank(), transport.size());
-  HVD_TRY(fold_in(transport, fold, data, reduction, deadline));
-  if (fold.stays()) HVD_TRY(halve_and_double(transport, fold.ranks(), data, reduction, deadline));
-  return fold_out(transport, fold, data, deadline);
+  const Fold fold(context.rank(), context.size());
+  HVD_TRY(fold_in(context, fold, data, reduction));
+  if (fold.stays()) HVD_TRY(halve_and_double(context, fold.ranks(), data, reduction));
+  return fold_out(context, fold, data);
 }
 
 }  // namespace hvd

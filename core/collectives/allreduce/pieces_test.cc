@@ -110,8 +110,8 @@ TEST_P(AllreducePieces, GiveTheReferencesResultAndLeaveInputsThatAreNotOutputs) 
       const Values input = batch.input(transport.rank());
       const Tensors before(batch, input);
       Tensors tensors(batch, input);
-      ASSERT_OK(allreduce_pieces(selector->choose(input.size()), transport, tensors.pieces,
-                                 *reduction, {}, fusion, scratch, soon()));
+      ASSERT_OK(allreduce_pieces({transport, scratch, soon()}, selector->choose(input.size()),
+                                 tensors.pieces, *reduction, fusion));
       EXPECT_TRUE(testing::near(batch.dtype, tensors.results(), expected[i], kRanks))
           << "batch " << i << ": " << batch.counts.size() << " tensors, " << to_string(batch.op);
       for (size_t k = 0; k < batch.counts.size(); ++k) {
@@ -146,12 +146,13 @@ TEST_P(AllreducePieces, BitsAreThoseOfEachTensorAloneInDeterministicMode) {
     Scratch fusion;
     Scratch scratch;
     Tensors fused(batch, input);
-    ASSERT_OK(allreduce_pieces(selector->choose(input.size()), transport, fused.pieces, *reduction,
-                               options, fusion, scratch, soon()));
+    ASSERT_OK(allreduce_pieces({transport, scratch, soon(), options},
+                               selector->choose(input.size()), fused.pieces, *reduction, fusion));
     Tensors alone(batch, input);
     for (const Piece& piece : alone.pieces) {
-      ASSERT_OK(allreduce_pieces(selector->choose(piece.bytes), transport, std::span(&piece, 1),
-                                 *reduction, options, fusion, scratch, soon()));
+      ASSERT_OK(allreduce_pieces({transport, scratch, soon(), options},
+                                 selector->choose(piece.bytes), std::span(&piece, 1), *reduction,
+                                 fusion));
     }
     EXPECT_EQ(fused.results(), alone.results());
   });
@@ -165,8 +166,8 @@ TEST(AllreduceOfPieces, ABrokenElementIsRefused) {
     std::byte data[8]{};
     const Piece pieces[] = {{data, data, 3}, {data + 4, data + 4, 1}};
     EXPECT_CODE(StatusCode::kInvalidArgument,
-                allreduce_pieces(AllreduceAlgorithm::kRing, transport, pieces, *sum, {}, fusion,
-                                 scratch, soon()));
+                allreduce_pieces({transport, scratch, soon()}, AllreduceAlgorithm::kRing, pieces,
+                                 *sum, fusion));
   });
 }
 

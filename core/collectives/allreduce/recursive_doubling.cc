@@ -11,22 +11,22 @@
 
 namespace hvd {
 
-Status recursive_doubling_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
-                                    Scratch& scratch, Deadline deadline) {
+Status recursive_doubling_allreduce(const CollectiveContext& context, Bytes data,
+                                    const Reduction& reduction) {
   if (data.empty()) return Status::ok();
   reduction.prepare(data);
-  const Fold fold(transport.rank(), transport.size());
-  HVD_TRY(fold_in(transport, fold, data, reduction, deadline));
+  const Fold fold(context.rank(), context.size());
+  HVD_TRY(fold_in(context, fold, data, reduction));
   if (fold.stays()) {
-    const Bytes theirs = scratch.get(data.size());
+    const Bytes theirs = context.scratch.get(data.size());
     for (int distance = fold.ranks() / 2; distance > 0; distance /= 2) {
-      const int partner = transport.rank() ^ distance;
-      HVD_TRY(transport.exchange(partner, data, partner, theirs, deadline));
-      combine_by_rank(reduction, data, theirs, /*theirs_first=*/partner < transport.rank());
+      const int partner = context.rank() ^ distance;
+      HVD_TRY(context.exchange(partner, data, partner, theirs));
+      combine_by_rank(reduction, data, theirs, /*theirs_first=*/partner < context.rank());
     }
     reduction.finish(data);
   }
-  return fold_out(transport, fold, data, deadline);
+  return fold_out(context, fold, data);
 }
 
 }  // namespace hvd

@@ -20,61 +20,60 @@ namespace {
 // Sends a chunk that becomes ready from front to back, in segments.
 class Forwarding {
  public:
-  Forwarding(Transport& transport, int to, Bytes chunk)
-      : transport_(transport), to_(to), chunk_(chunk) {}
+  Forwarding(const CollectiveContext& context, int to, Bytes chunk)
+      : context_(context), to_(to), chunk_(chunk) {}
 
   size_t ready() const { return ready_; }
 
-  Status advance(size_t bytes, Deadline deadline) {
+  Status advance(size_t bytes) {
     ready_ += bytes;
     while (ready_ - sent_ >= kSegmentBytes || (ready_ == chunk_.size() && sent_ < ready_)) {
       const Bytes segment = chunk_.subspan(sent_, std::min(kSegmentBytes, ready_ - sent_));
-      HVD_TRY(transport_.send(to_, segment, deadline));
+      HVD_TRY(context_.send(to_, segment));
       sent_ += segment.size();
     }
     return Status::ok();
   }
 
  private:
-  Transport& transport_;
+  const CollectiveContext& context_;
   const int to_;
   const Bytes chunk_;
   size_t ready_ = 0;
   size_t sent_ = 0;
 };
 
-Status reduce_scatter(Transport& transport, const Ring& ring, const Chunks& chunks, Bytes data,
-                      const Reduction& reduction, Deadline deadline) {
+Status reduce_scatter(const CollectiveContext& context, const Ring& ring, const Chunks& chunks,
+                      Bytes data, const Reduction& reduction) {
   const Bytes own = chunks.of(data, ring.at(0));
-  HVD_TRY(Forwarding(transport, ring.at(1), own).advance(own.size(), deadline));
-  for (int hop = 1; hop < transport.size(); ++hop) {
+  HVD_TRY(Forwarding(context, ring.at(1), own).advance(own.size()));
+  for (int hop = 1; hop < context.size(); ++hop) {
     const Bytes chunk = chunks.of(data, ring.at(-hop));
-    const bool complete = hop == transport.size() - 1;
-    Forwarding forwarding(transport, ring.at(1), chunk);
+    const bool complete = hop == context.size() - 1;
+    Forwarding forwarding(context, ring.at(1), chunk);
     const auto add = [&](ConstBytes piece) {
       const Bytes sum = chunk.subspan(forwarding.ready(), piece.size());
       reduction.combine(sum, piece);
       if (complete) reduction.finish(sum);
-      return forwarding.advance(piece.size(), deadline);
+      return forwarding.advance(piece.size());
     };
-    HVD_TRY(
-        transport.recv_pieces(ring.at(-1), chunk.size(), reduction.element_size(), add, deadline));
+    HVD_TRY(context.recv_pieces(ring.at(-1), chunk.size(), reduction.element_size(), add));
   }
   return Status::ok();
 }
 
-Status allgather(Transport& transport, const Ring& ring, const Chunks& chunks, Bytes data,
-                 Deadline deadline) {
-  for (int hop = 0; hop < transport.size() - 1; ++hop) {
+Status allgather(const CollectiveContext& context, const Ring& ring, const Chunks& chunks,
+                 Bytes data) {
+  for (int hop = 0; hop < context.size() - 1; ++hop) {
     const Bytes chunk = chunks.of(data, ring.at(-hop));
-    const bool everywhere = hop == transport.size() - 2;
+    const bool everywhere = hop == context.size() - 2;
     // Nobody waits for segments of the last chunk, and the transport waits better for one large
     // message than for the ends of many small ones.
     const size_t most = everywhere ? chunk.size() : kSegmentBytes;
     for (size_t done = 0; done < chunk.size();) {
       const Bytes segment = chunk.subspan(done, std::min(most, chunk.size() - done));
-      HVD_TRY(transport.recv(ring.at(-1), segment, deadline));
-      if (!everywhere) HVD_TRY(transport.send(ring.at(1), segment, deadline));
+      HVD_TRY(context.recv(ring.at(-1), segment));
+      if (!everywhere) HVD_TRY(context.send(ring.at(1), segment));
       done += segment.size();
     }
   }
@@ -83,18 +82,17 @@ Status allgather(Transport& transport, const Ring& ring, const Chunks& chunks, B
 
 }  // namespace
 
-Status ring_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
-                      Deadline deadline) {
+Status ring_allreduce(const CollectiveContext& context, Bytes data, const Reduction& reduction) {
   reduction.prepare(data);
-  if (transport.size() == 1) {
+  if (context.size() == 1) {
     reduction.finish(data);
     return Status::ok();
   }
-  const Ring ring(transport.topology(), transport.rank());
-  const Chunks chunks(data.size(), transport.size(), reduction.element_size());
-  HVD_TRY(reduce_scatter(transport, ring, chunks, data, reduction, deadline));
-  HVD_TRY(allgather(transport, ring, chunks, data, deadline));
-  return transport.flush(deadline);
+  const Ring ring(context.topology(), context.rank());
+  const Chunks chunks(data.size(), context.size(), reduction.element_size());
+  HVD_TRY(reduce_scatter(context, ring, chunks, data, reduction));
+  HVD_TRY(allgather(context, ring, chunks, data));
+  return context.flush();
 }
 
 }  // namespace hvd

@@ -33,12 +33,12 @@ std::vector<int> ranks_of_column(const Topology& topology, int column) {
 // Reduce within the host so that each rank holds one column, reduce each column between the hosts,
 // and gather the columns within the host. A host's link carries each byte once per direction
 // instead of once per rank, and all ranks of a host use it together.
-Status two_level_allreduce(Transport& transport, Bytes data, const Reduction& reduction,
-                           const AllreduceOptions& options, Scratch& scratch, Deadline deadline) {
-  const Topology& topology = transport.topology();
-  const int me = topology.local_rank(transport.rank());
+Status two_level_allreduce(const CollectiveContext& context, Bytes data,
+                           const Reduction& reduction) {
+  const Topology& topology = context.topology();
+  const int me = topology.local_rank(context.rank());
   const int ranks_here =
-      static_cast<int>(topology.ranks_on(topology.host_of(transport.rank())).size());
+      static_cast<int>(topology.ranks_on(topology.host_of(context.rank())).size());
   const int columns = topology.smallest_host();
   const auto bytes_of = column_bytes(data.size(), columns, ranks_here);
   const size_t begin = std::accumulate(bytes_of.begin(), bytes_of.begin() + me, size_t{0});
@@ -46,17 +46,19 @@ Status two_level_allreduce(Transport& transport, Bytes data, const Reduction& re
 
   reduction.prepare(data);
   if (ranks_here > 1) {
-    HVD_TRY(shared_memory_reducescatter(*transport.arena(), data, column, bytes_of,
-                                        reduction.combine_only(), deadline));
+    HVD_TRY(shared_memory_reducescatter(*context.transport.arena(), data, column, bytes_of,
+                                        reduction.combine_only(), context.deadline));
   }
   if (me < columns) {
-    SubTransport between(transport, ranks_of_column(topology, me));
-    AllreduceOptions inner = options;
+    SubTransport between(context.transport, ranks_of_column(topology, me));
+    AllreduceOptions inner = context.options;
     inner.algorithm = AllreduceAlgorithm::kAuto;
-    HVD_TRY(allreduce(between, column, reduction.without_prepare(), inner, scratch, deadline));
+    HVD_TRY(allreduce({between, context.scratch, context.deadline, inner}, column,
+                      reduction.without_prepare()));
   }
   if (ranks_here > 1) {
-    HVD_TRY(shared_memory_allgather(*transport.arena(), column, data, bytes_of, deadline));
+    HVD_TRY(shared_memory_allgather(*context.transport.arena(), column, data, bytes_of,
+                                    context.deadline));
   }
   return Status::ok();
 }

@@ -7,24 +7,25 @@
 #include <span>
 
 #include "base/bytes.h"
-#include "base/deadline.h"
 #include "base/status.h"
+#include "collectives/context.h"
 #include "collectives/shared_memory.h"
-#include "transport/transport.h"
 
 namespace hvd {
 
 // n - 1 steps; in step k each rank sends to the one k to its right and receives from the one k to
 // its left, so that no rank is the target of two at once. Everything goes straight into place.
-Status pairwise_alltoall(Transport& transport, ConstBytes in, std::span<const size_t> send_bytes,
-                         Bytes out, std::span<const size_t> recv_bytes, Deadline deadline);
+Status pairwise_alltoall(const CollectiveContext& context, ConstBytes in,
+                         std::span<const size_t> send_bytes, Bytes out,
+                         std::span<const size_t> recv_bytes);
 
-inline Status alltoall(Transport& transport, ConstBytes in, std::span<const size_t> send_bytes,
-                       Bytes out, std::span<const size_t> recv_bytes, Deadline deadline) {
-  if (Arena* arena = arena_of_all(transport)) {
-    return shared_memory_alltoall(*arena, in, send_bytes, out, recv_bytes, deadline);
+inline Status alltoall(const CollectiveContext& context, ConstBytes in,
+                       std::span<const size_t> send_bytes, Bytes out,
+                       std::span<const size_t> recv_bytes) {
+  if (Arena* arena = arena_of_all(context.transport)) {
+    return shared_memory_alltoall(*arena, in, send_bytes, out, recv_bytes, context.deadline);
   }
-  return pairwise_alltoall(transport, in, send_bytes, out, recv_bytes, deadline);
+  return pairwise_alltoall(context, in, send_bytes, out, recv_bytes);
 }
 
 }  // namespace hvd

@@ -49,9 +49,10 @@ struct Buffers {
 TEST_P(Alltoall, EveryRankGetsWhatEachHadForIt) {
   const auto [kind, ranks] = GetParam();
   run_ranks(kind, ranks, [](Transport& transport) -> Status {
+    Scratch scratch;
     for (const Amount amount : kAmounts) {
       Buffers b(amount, transport.rank(), transport.size());
-      HVD_TRY(alltoall(transport, b.in, b.send_bytes, b.out, b.recv_bytes, soon()));
+      HVD_TRY(alltoall({transport, scratch, soon()}, b.in, b.send_bytes, b.out, b.recv_bytes));
       EXPECT_TRUE(b.out == b.expected);
     }
     return Status::ok();
@@ -60,8 +61,9 @@ TEST_P(Alltoall, EveryRankGetsWhatEachHadForIt) {
 
 TEST_P(AlltoallFailure, ADeathAtAnyStepIsKnownToAll) {
   testing::expect_every_death_is_known(GetParam(), [](Transport& transport) {
+    Scratch scratch;
     Buffers b(kAmounts[2], transport.rank(), transport.size());
-    return alltoall(transport, b.in, b.send_bytes, b.out, b.recv_bytes, soon());
+    return alltoall({transport, scratch, soon()}, b.in, b.send_bytes, b.out, b.recv_bytes);
   });
 }
 

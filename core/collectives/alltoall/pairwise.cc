@@ -11,10 +11,11 @@ constexpr size_t kAheadBytes = 256 << 10;
 
 }  // namespace
 
-Status pairwise_alltoall(Transport& transport, ConstBytes in, std::span<const size_t> send_bytes,
-                         Bytes out, std::span<const size_t> recv_bytes, Deadline deadline) {
-  const int size = transport.size();
-  const int rank = transport.rank();
+Status pairwise_alltoall(const CollectiveContext& context, ConstBytes in,
+                         std::span<const size_t> send_bytes, Bytes out,
+                         std::span<const size_t> recv_bytes) {
+  const int size = context.size();
+  const int rank = context.rank();
   const Blocks to_send(send_bytes);
   const Blocks to_recv(recv_bytes);
   HVD_CHECK(in.size() == to_send.total() && out.size() == to_recv.total());
@@ -26,14 +27,14 @@ Status pairwise_alltoall(Transport& transport, ConstBytes in, std::span<const si
   for (int step = 1; step < size; ++step) {
     for (; next < size && (next == step || ahead < kAheadBytes); ++next) {
       const int to = (rank + next) % size;
-      HVD_TRY(transport.send(to, to_send.of(in, to), deadline));
+      HVD_TRY(context.send(to, to_send.of(in, to)));
       ahead += to_send.bytes(to);
     }
     ahead -= to_send.bytes((rank + step) % size);
     const int from = (rank - step + size) % size;
-    HVD_TRY(transport.recv(from, to_recv.of(out, from), deadline));
+    HVD_TRY(context.recv(from, to_recv.of(out, from)));
   }
-  return transport.flush(deadline);
+  return context.flush();
 }
 
 }  // namespace hvd

@@ -18,9 +18,10 @@ TEST_P(Barrier, NobodyLeavesBeforeEverybodyHasCome) {
   const auto [kind, ranks] = GetParam();
   std::atomic<int> arrivals = 0;
   testing::run_ranks(kind, ranks, [&](Transport& transport) -> Status {
+    Scratch scratch;
     for (int round = 1; round <= 50; ++round) {
       ++arrivals;
-      HVD_TRY(barrier(transport, soon()));
+      HVD_TRY(barrier({transport, scratch, soon()}));
       EXPECT_GE(arrivals.load(), round * transport.size());
     }
     return Status::ok();
@@ -28,8 +29,10 @@ TEST_P(Barrier, NobodyLeavesBeforeEverybodyHasCome) {
 }
 
 TEST_P(BarrierFailure, ADeathAtAnyStepIsKnownToAll) {
-  testing::expect_every_death_is_known(
-      GetParam(), [](Transport& transport) { return barrier(transport, soon()); });
+  testing::expect_every_death_is_known(GetParam(), [](Transport& transport) {
+    Scratch scratch;
+    return barrier({transport, scratch, soon()});
+  });
 }
 
 }  // namespace

@@ -5,16 +5,16 @@
 
 namespace hvd {
 
-Status dissemination_barrier(Transport& transport, Deadline deadline) {
+Status dissemination_barrier(const CollectiveContext& context) {
   static constexpr std::array<std::byte, 1> kHere{};
-  const int size = transport.size();
+  const int size = context.size();
   for (int distance = 1; distance < size; distance *= 2) {
     std::array<std::byte, 1> heard;
-    HVD_TRY(transport.send((transport.rank() + distance) % size, kHere, deadline));
-    HVD_TRY(transport.recv((transport.rank() - distance + size) % size, heard, deadline));
+    HVD_TRY(context.send((context.rank() + distance) % size, kHere));
+    HVD_TRY(context.recv((context.rank() - distance + size) % size, heard));
   }
   // Not for the byte's sake, which never changes: a send may make no progress once we are gone.
-  return transport.flush(deadline);
+  return context.flush();
 }
 
 }  // namespace hvd

@@ -4,9 +4,9 @@
 
 namespace hvd {
 
-Status binomial_broadcast(Transport& transport, Bytes data, int root, Deadline deadline) {
-  const Tree tree = flat_tree(transport.topology(), transport.rank(), root, binomial_tree);
-  return relay(transport, data, tree, data.size(), deadline);
+Status binomial_broadcast(const CollectiveContext& context, Bytes data, int root) {
+  const Tree tree = flat_tree(context.topology(), context.rank(), root, binomial_tree);
+  return relay(context, data, tree, data.size());
 }
 
 }  // namespace hvd

@@ -20,15 +20,14 @@ BroadcastAlgorithm choose_broadcast(size_t bytes, const Topology& topology) {
                                                              : BroadcastAlgorithm::kBinomial;
 }
 
-Status broadcast(Transport& transport, Bytes data, int root, Deadline deadline) {
-  if (Arena* arena = arena_of_all(transport)) {
-    return shared_memory_broadcast(*arena, data, root, deadline);
+Status broadcast(const CollectiveContext& context, Bytes data, int root) {
+  if (Arena* arena = arena_of_all(context.transport)) {
+    return shared_memory_broadcast(*arena, data, root, context.deadline);
   }
-  switch (choose_broadcast(data.size(), transport.topology())) {
-    case BroadcastAlgorithm::kBinomial: return binomial_broadcast(transport, data, root, deadline);
-    case BroadcastAlgorithm::kPipelined:
-      return pipelined_broadcast(transport, data, root, deadline);
-    case BroadcastAlgorithm::kTwoLevel: return two_level_broadcast(transport, data, root, deadline);
+  switch (choose_broadcast(data.size(), context.topology())) {
+    case BroadcastAlgorithm::kBinomial: return binomial_broadcast(context, data, root);
+    case BroadcastAlgorithm::kPipelined: return pipelined_broadcast(context, data, root);
+    case BroadcastAlgorithm::kTwoLevel: return two_level_broadcast(context, data, root);
   }
   return internal_error("broadcast: no such algorithm");
 }

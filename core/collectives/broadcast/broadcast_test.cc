@@ -15,7 +15,7 @@ using testing::pattern;
 using testing::run_ranks;
 using testing::soon;
 
-using Algorithm = Status (*)(Transport&, Bytes, int root, Deadline);
+using Algorithm = Status (*)(const CollectiveContext&, Bytes, int root);
 constexpr Algorithm kAlgorithms[] = {binomial_broadcast, pipelined_broadcast, two_level_broadcast,
                                      broadcast};
 
@@ -25,12 +25,13 @@ HVD_TEST_WORLDS(BroadcastFailure, testing::worlds_to_break());
 TEST_P(Broadcast, EveryRankGetsTheBytesOfAnyRoot) {
   const auto [kind, ranks] = GetParam();
   run_ranks(kind, ranks, [](Transport& transport) -> Status {
+    Scratch scratch;
     for (const Algorithm algorithm : kAlgorithms) {
       for (const size_t size : {size_t{0}, size_t{1}, size_t{1000}, 5 * kSegmentBytes / 2 + 1}) {
         for (const int root : std::set{0, transport.size() / 2, transport.size() - 1}) {
           const auto expected = pattern(size, root);
           auto data = transport.rank() == root ? expected : std::vector<std::byte>(size);
-          HVD_TRY(algorithm(transport, data, root, soon()));
+          HVD_TRY(algorithm({transport, scratch, soon()}, data, root));
           EXPECT_TRUE(data == expected) << size << " bytes from rank " << root;
         }
       }
@@ -42,8 +43,9 @@ TEST_P(Broadcast, EveryRankGetsTheBytesOfAnyRoot) {
 TEST_P(BroadcastFailure, ADeathAtAnyStepIsKnownToAll) {
   for (const Algorithm algorithm : {binomial_broadcast, pipelined_broadcast, two_level_broadcast}) {
     testing::expect_every_death_is_known(GetParam(), [algorithm](Transport& transport) {
+      Scratch scratch;
       auto data = pattern(kSegmentBytes + 1, transport.rank());
-      return algorithm(transport, data, transport.size() - 1, soon());
+      return algorithm({transport, scratch, soon()}, data, transport.size() - 1);
     });
   }
 }

@@ -5,9 +5,9 @@
 
 namespace hvd {
 
-Status pipelined_broadcast(Transport& transport, Bytes data, int root, Deadline deadline) {
-  const Tree tree = flat_tree(transport.topology(), transport.rank(), root, chain_tree);
-  return relay(transport, data, tree, kSegmentBytes, deadline);
+Status pipelined_broadcast(const CollectiveContext& context, Bytes data, int root) {
+  const Tree tree = flat_tree(context.topology(), context.rank(), root, chain_tree);
+  return relay(context, data, tree, kSegmentBytes);
 }
 
 }  // namespace hvd

@@ -68,14 +68,13 @@ Tree two_level_tree(const Topology& topology, int rank, int root, TreeShape shap
   return tree;
 }
 
-Status relay(Transport& transport, Bytes data, const Tree& tree, size_t segment,
-             Deadline deadline) {
+Status relay(const CollectiveContext& context, Bytes data, const Tree& tree, size_t segment) {
   for (size_t done = 0; done < data.size(); done += segment) {
     const Bytes piece = segment_at(data, done, segment);
-    if (tree.parent != Tree::kNone) HVD_TRY(transport.recv(tree.parent, piece, deadline));
-    for (const int child : tree.children) HVD_TRY(transport.send(child, piece, deadline));
+    if (tree.parent != Tree::kNone) HVD_TRY(context.recv(tree.parent, piece));
+    for (const int child : tree.children) HVD_TRY(context.send(child, piece));
   }
-  return transport.flush(deadline);
+  return context.flush();
 }
 
 }  // namespace hvd

@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/deadline.h"
 #include "base/status.h"
-#include "transport/transport.h"
+#include "collectives/context.h"
 
 namespace hvd {
 
@@ -34,6 +33,6 @@ Tree flat_tree(const Topology& topology, int rank, int root, TreeShape shape);
 Tree two_level_tree(const Topology& topology, int rank, int root, TreeShape shape);
 
 // Receives `data` from the parent and passes them to the children, `segment` bytes at a time.
-Status relay(Transport& transport, Bytes data, const Tree& tree, size_t segment, Deadline deadline);
+Status relay(const CollectiveContext& context, Bytes data, const Tree& tree, size_t segment);
 
 }  // namespace hvd

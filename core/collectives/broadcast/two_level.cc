@@ -7,15 +7,15 @@ namespace hvd {
 
 // A leader sends to the next host and to the next rank of its own: two links, so that in a
 // pipeline neither waits for the other.
-Status two_level_broadcast(Transport& transport, Bytes data, int root, Deadline deadline) {
-  const Topology& topology = transport.topology();
+Status two_level_broadcast(const CollectiveContext& context, Bytes data, int root) {
+  const Topology& topology = context.topology();
   const int hosts = topology.hosts();
   const int local = topology.largest_host();
   const bool pipelined =
       pipelining_pays(data.size(), hosts - 1 + local - 1, doublings(hosts) + doublings(local));
   const Tree tree =
-      two_level_tree(topology, transport.rank(), root, pipelined ? chain_tree : binomial_tree);
-  return relay(transport, data, tree, pipelined ? kSegmentBytes : data.size(), deadline);
+      two_level_tree(topology, context.rank(), root, pipelined ? chain_tree : binomial_tree);
+  return relay(context, data, tree, pipelined ? kSegmentBytes : data.size());
 }
 
 }  // namespace hvd

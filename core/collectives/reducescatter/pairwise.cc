@@ -20,23 +20,22 @@ size_t segment_bytes(int ranks) {
 // In round i the i-th segment of every part goes to its owner. A scale before the reduction is
 // applied by the owner to what it has received: the same product of the same values as if the
 // sender had made it, and nobody needs a scaled copy of the input.
-Status pairwise_reducescatter(Transport& transport, ConstBytes in, Bytes out,
-                              std::span<const size_t> bytes_of, const Reduction& reduction,
-                              Scratch& scratch, Deadline deadline) {
-  const int size = transport.size();
-  const int rank = transport.rank();
+Status pairwise_reducescatter(const CollectiveContext& context, ConstBytes in, Bytes out,
+                              std::span<const size_t> bytes_of, const Reduction& reduction) {
+  const int size = context.size();
+  const int rank = context.rank();
   const Blocks parts(bytes_of);
   HVD_CHECK(in.size() == parts.total() && out.size() == parts.bytes(rank));
 
   const ConstBytes own = parts.of(in, rank);
   const size_t most = std::min(segment_bytes(size),
                                round_up(std::max<size_t>(parts.largest(), 1), Scratch::kAlignment));
-  const Bytes slots = scratch.get(most * static_cast<size_t>(size));  // one per rank
+  const Bytes slots = context.scratch.get(most * static_cast<size_t>(size));  // one per rank
   std::vector<const std::byte*> operands(static_cast<size_t>(size));
   for (size_t done = 0; done < parts.largest(); done += most) {
     for (int step = 1; step < size; ++step) {
       const int to = (rank + step) % size;
-      HVD_TRY(transport.send(to, segment_at(parts.of(in, to), done, most), deadline));
+      HVD_TRY(context.send(to, segment_at(parts.of(in, to), done, most)));
     }
     const Bytes result = segment_at(out, done, most);
     for (int step = 0; step < size; ++step) {
@@ -48,7 +47,7 @@ Status pairwise_reducescatter(Transport& transport, ConstBytes in, Bytes out,
       } else if (from == rank) {
         copy_bytes(slot, segment_at(own, done, most));
       } else {
-        HVD_TRY(transport.recv(from, slot, deadline));
+        HVD_TRY(context.recv(from, slot));
       }
       if (reduction.needs_prepare()) reduction.prepare(slot);
     }
@@ -56,7 +55,7 @@ Status pairwise_reducescatter(Transport& transport, ConstBytes in, Bytes out,
     reduction.combine_all(result, operands);
     reduction.finish(result);
   }
-  return transport.flush(deadline);
+  return context.flush();
 }
 
 }  // namespace hvd

@@ -31,17 +31,16 @@ ReducescatterAlgorithm choose_reducescatter(size_t bytes, const Topology& topolo
   return ring < pairwise ? ReducescatterAlgorithm::kRing : ReducescatterAlgorithm::kPairwise;
 }
 
-Status reducescatter(Transport& transport, ConstBytes in, Bytes out,
-                     std::span<const size_t> bytes_of, const Reduction& reduction,
-                     bool deterministic, Scratch& scratch, Deadline deadline) {
-  if (Arena* arena = arena_of_all(transport)) {
-    return shared_memory_reducescatter(*arena, in, out, bytes_of, reduction, deadline);
+Status reducescatter(const CollectiveContext& context, ConstBytes in, Bytes out,
+                     std::span<const size_t> bytes_of, const Reduction& reduction) {
+  if (Arena* arena = arena_of_all(context.transport)) {
+    return shared_memory_reducescatter(*arena, in, out, bytes_of, reduction, context.deadline);
   }
-  switch (choose_reducescatter(in.size(), transport.topology(), deterministic)) {
+  switch (choose_reducescatter(in.size(), context.topology(), context.options.deterministic)) {
     case ReducescatterAlgorithm::kPairwise:
-      return pairwise_reducescatter(transport, in, out, bytes_of, reduction, scratch, deadline);
+      return pairwise_reducescatter(context, in, out, bytes_of, reduction);
     case ReducescatterAlgorithm::kRing:
-      return ring_reducescatter(transport, in, out, bytes_of, reduction, scratch, deadline);
+      return ring_reducescatter(context, in, out, bytes_of, reduction);
   }
   return internal_error("reducescatter: no such algorithm");
 }

@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/deadline.h"
 #include "base/status.h"
+#include "collectives/context.h"
 #include "collectives/reduction.h"
-#include "collectives/scratch.h"
-#include "transport/transport.h"
 
 namespace hvd {
 
@@ -29,23 +27,21 @@ std::vector<size_t> row_parts(size_t rows, size_t row_bytes, int ranks);
 
 // Every rank receives its part from every other and combines all of them at once, in rank order
 // and with one rounding: the bits do not depend on where an element lies or who owns it.
-Status pairwise_reducescatter(Transport& transport, ConstBytes in, Bytes out,
-                              std::span<const size_t> bytes_of, const Reduction& reduction,
-                              Scratch& scratch, Deadline deadline);
+Status pairwise_reducescatter(const CollectiveContext& context, ConstBytes in, Bytes out,
+                              std::span<const size_t> bytes_of, const Reduction& reduction);
 
 // A part travels once round the ring and gains one rank's values per hop, so that each link
 // between hosts carries it once. Order and rounding depend on the owner of a part.
-Status ring_reducescatter(Transport& transport, ConstBytes in, Bytes out,
-                          std::span<const size_t> bytes_of, const Reduction& reduction,
-                          Scratch& scratch, Deadline deadline);
+Status ring_reducescatter(const CollectiveContext& context, ConstBytes in, Bytes out,
+                          std::span<const size_t> bytes_of, const Reduction& reduction);
 
 enum class ReducescatterAlgorithm { kPairwise, kRing };
 ReducescatterAlgorithm choose_reducescatter(size_t bytes, const Topology& topology,
                                             bool deterministic);
 
-// With the algorithm that costs least, or pairwise when `deterministic`.
-Status reducescatter(Transport& transport, ConstBytes in, Bytes out,
-                     std::span<const size_t> bytes_of, const Reduction& reduction,
-                     bool deterministic, Scratch& scratch, Deadline deadline);
+// With the algorithm that costs least, or pairwise when the options ask for
+// `deterministic`.
+Status reducescatter(const CollectiveContext& context, ConstBytes in, Bytes out,
+                     std::span<const size_t> bytes_of, const Reduction& reduction);
 
 }  // namespace hvd

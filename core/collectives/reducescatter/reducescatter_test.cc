@@ -16,16 +16,9 @@ using testing::run_ranks;
 using testing::soon;
 using testing::Values;
 
-using Algorithm = Status (*)(Transport&, ConstBytes, Bytes, std::span<const size_t>,
-                             const Reduction&, Scratch&, Deadline);
+using Algorithm = Status (*)(const CollectiveContext&, ConstBytes, Bytes, std::span<const size_t>,
+                             const Reduction&);
 constexpr Algorithm kAlgorithms[] = {pairwise_reducescatter, ring_reducescatter};
-
-Status chosen_reducescatter(Transport& transport, ConstBytes in, Bytes out,
-                            std::span<const size_t> bytes_of, const Reduction& reduction,
-                            Scratch& scratch, Deadline deadline) {
-  return reducescatter(transport, in, out, bytes_of, reduction, /*deterministic=*/false, scratch,
-                       deadline);
-}
 
 HVD_TEST_WORLDS(Reducescatter, testing::worlds());
 HVD_TEST_WORLDS(ReducescatterFailure, testing::worlds_to_break());
@@ -92,10 +85,10 @@ TEST_P(Reducescatter, EveryRankGetsItsRowsOfTheResultAndKeepsItsInput) {
       HVD_TRY_ASSIGN(const Reduction reduction,
                      Reduction::make(c.op, c.dtype, transport.size(), c.prescale, c.postscale));
       for (const Algorithm algorithm :
-           {pairwise_reducescatter, ring_reducescatter, chosen_reducescatter}) {
+           {pairwise_reducescatter, ring_reducescatter, reducescatter}) {
         const Values in = problem.inputs[transport.rank()];
         Values out(expected.size());
-        HVD_TRY(algorithm(transport, in, out, problem.bytes_of, reduction, scratch, soon()));
+        HVD_TRY(algorithm({transport, scratch, soon()}, in, out, problem.bytes_of, reduction));
         EXPECT_TRUE(testing::near(c.dtype, out, expected, transport.size()))
             << to_string(c.op) << " of " << c.rows << " rows of " << to_string(c.dtype);
         EXPECT_TRUE(in == problem.inputs[transport.rank()]);
@@ -120,8 +113,9 @@ TEST_P(Reducescatter, DeterministicBitsDoNotDependOnThePlaceOfAnElement) {
     HVD_TRY_ASSIGN(const Reduction reduction, Reduction::make(ReduceOp::kAverage, DType::kFloat32,
                                                               transport.size(), 0.7, 1.3));
     Scratch scratch;
-    return reducescatter(transport, std::as_bytes(std::span(in)), out, bytes_of, reduction,
-                         /*deterministic=*/true, scratch, soon());
+    const AllreduceOptions options{.deterministic = true};
+    return reducescatter({transport, scratch, soon(), options}, std::as_bytes(std::span(in)), out,
+                         bytes_of, reduction);
   });
   for (const float result : results) {
     ASSERT_EQ(std::memcmp(&result, results.data(), sizeof(float)), 0);
@@ -136,8 +130,8 @@ TEST_P(ReducescatterFailure, ADeathAtAnyStepIsKnownToAll) {
                      Reduction::make(problem.c.op, problem.c.dtype, transport.size()));
       Values out(problem.expected[transport.rank()].size());
       Scratch scratch;
-      return algorithm(transport, problem.inputs[transport.rank()], out, problem.bytes_of,
-                       reduction, scratch, soon());
+      return algorithm({transport, scratch, soon()}, problem.inputs[transport.rank()], out,
+                       problem.bytes_of, reduction);
     });
   }
 }

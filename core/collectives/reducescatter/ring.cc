@@ -28,13 +28,12 @@ void add_own(const Reduction& reduction, Bytes sum, ConstBytes own, ConstBytes a
 // at(-2), at(-3), … and last of our own. Sums on their way lie in `sums` in the place that the part
 // has in `in`; none is overwritten, because waiting until a neighbour has taken one while that one
 // waits for the next would stop the ring.
-Status ring_reducescatter(Transport& transport, ConstBytes in, Bytes out,
-                          std::span<const size_t> bytes_of, const Reduction& reduction,
-                          Scratch& scratch, Deadline deadline) {
-  const Ring ring(transport.topology(), transport.rank());
-  const int size = transport.size();
+Status ring_reducescatter(const CollectiveContext& context, ConstBytes in, Bytes out,
+                          std::span<const size_t> bytes_of, const Reduction& reduction) {
+  const Ring ring(context.topology(), context.rank());
+  const int size = context.size();
   const Blocks parts(bytes_of);
-  HVD_CHECK(in.size() == parts.total() && out.size() == parts.bytes(transport.rank()));
+  HVD_CHECK(in.size() == parts.total() && out.size() == parts.bytes(context.rank()));
   if (size == 1) {
     copy_bytes(out, in);
     reduction.prepare(out);
@@ -42,7 +41,7 @@ Status ring_reducescatter(Transport& transport, ConstBytes in, Bytes out,
     return Status::ok();
   }
 
-  const Bytes sums = scratch.get(in.size());
+  const Bytes sums = context.scratch.get(in.size());
   ConstBytes first = parts.of(in, ring.at(-1));
   if (reduction.needs_prepare()) {
     const Bytes scaled = parts.of(sums, ring.at(-1));
@@ -50,7 +49,7 @@ Status ring_reducescatter(Transport& transport, ConstBytes in, Bytes out,
     reduction.prepare(scaled);
     first = scaled;
   }
-  HVD_TRY(transport.send(ring.at(1), first, deadline));
+  HVD_TRY(context.send(ring.at(1), first));
   for (int hop = 2; hop <= size; ++hop) {
     const bool last = hop == size;
     const ConstBytes own = parts.of(in, ring.at(-hop));
@@ -64,13 +63,12 @@ Status ring_reducescatter(Transport& transport, ConstBytes in, Bytes out,
         offset += piece.size();
         return Status::ok();
       };
-      HVD_TRY(transport.recv_pieces(ring.at(-1), segment.size(), reduction.element_size(), consume,
-                                    deadline));
-      if (!last) HVD_TRY(transport.send(ring.at(1), segment, deadline));
+      HVD_TRY(context.recv_pieces(ring.at(-1), segment.size(), reduction.element_size(), consume));
+      if (!last) HVD_TRY(context.send(ring.at(1), segment));
     }
   }
   reduction.finish(out);
-  return transport.flush(deadline);
+  return context.flush();
 }
 
 }  // namespace hvd

@@ -36,10 +36,12 @@ class Rank {
     HVD_TRY(broadcasts());
     HVD_TRY(allgathers());
     HVD_TRY(alltoalls());
-    return barrier(transport_, soon());
+    return barrier(context());
   }
 
  private:
+  CollectiveContext context() { return {transport_, scratch_, soon()}; }
+
   Status expect(const ::testing::AssertionResult& good, const std::string& what) {
     ++compared_;
     if (good) return Status::ok();
@@ -113,8 +115,7 @@ class Rank {
     const size_t half = round_down(in.size() / 2, reduction.element_size());
     const Piece pieces[] = {{in.data(), out.data(), half},
                             {in.data() + half, out.data() + half, in.size() - half}};
-    return allreduce_pieces(algorithm, transport_, pieces, reduction, {}, fusion_, scratch_,
-                            soon());
+    return allreduce_pieces(context(), algorithm, pieces, reduction, fusion_);
   }
 
   Status reducescatters() {
@@ -124,8 +125,7 @@ class Rank {
       const auto bytes_of = row_parts(task.count, size_of(task.dtype), transport_.size());
       Values out(bytes_of[transport_.rank()]);
       const auto algorithm = compared_ % 2 == 0 ? pairwise_reducescatter : ring_reducescatter;
-      HVD_TRY(
-          algorithm(transport_, in[transport_.rank()], out, bytes_of, reduction, scratch_, soon()));
+      HVD_TRY(algorithm(context(), in[transport_.rank()], out, bytes_of, reduction));
       const Values all = expected_of(task, in);
       const ConstBytes expected = Blocks(bytes_of).of(ConstBytes(all), transport_.rank());
       HVD_TRY(expect(near(task.dtype, out, expected, transport_.size()), "reducescatter"));
@@ -142,7 +142,7 @@ class Rank {
       Values data = expected;
       const size_t alone = counts[0] * size_of(dtype);
       if (transport_.rank() != 0) std::fill_n(data.begin(), alone, std::byte{0});
-      HVD_TRY(adasum(transport_, data, counts, dtype, 1, 1, scratch_, soon()));
+      HVD_TRY(adasum(context(), data, counts, dtype, 1, 1));
       HVD_TRY(expect(near(dtype, data, expected, transport_.size()), "adasum"));
     }
     return Status::ok();
@@ -155,7 +155,7 @@ class Rank {
         const int root = compared_ % transport_.size();
         const auto expected = pattern(size, root);
         auto data = transport_.rank() == root ? expected : Values(size);
-        HVD_TRY(algorithm(transport_, data, root, soon()));
+        HVD_TRY(algorithm(context(), data, root));
         HVD_TRY(expect_equal(data, expected, fmt::format("{} bytes from rank {}", size, root)));
       }
     }
@@ -173,8 +173,8 @@ class Rank {
           expected.insert(expected.end(), block.begin(), block.end());
         }
         Values out(expected.size());
-        HVD_TRY(algorithm(transport_, pattern(bytes_of[transport_.rank()], transport_.rank()), out,
-                          bytes_of, scratch_, soon()));
+        HVD_TRY(algorithm(context(), pattern(bytes_of[transport_.rank()], transport_.rank()), out,
+                          bytes_of));
         HVD_TRY(expect_equal(out, expected, fmt::format("allgather of {} bytes", out.size())));
       }
     }
@@ -200,7 +200,7 @@ class Rank {
       }
       Values out(expected.size());
       for (const auto algorithm : {pairwise_alltoall, alltoall}) {
-        HVD_TRY(algorithm(transport_, in, send_bytes, out, recv_bytes, soon()));
+        HVD_TRY(algorithm(context(), in, send_bytes, out, recv_bytes));
         HVD_TRY(expect_equal(out, expected, fmt::format("alltoall of {} bytes", out.size())));
       }
     }

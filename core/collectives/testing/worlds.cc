@@ -57,7 +57,8 @@ void expect_every_death_is_known(const World& world,
   for (const Status& outcome : calm.outcomes) ASSERT_TRUE(outcome.is_ok()) << outcome.to_string();
   const auto then_meet = [&](Transport& transport) -> Status {
     HVD_TRY(collective(transport));
-    return barrier(transport, soon());
+    Scratch scratch;
+    return barrier({transport, scratch, soon()});
   };
   for (int victim = 0; victim < world.ranks; ++victim) {
     for (size_t step = 0; step < calm.steps[victim]; ++step) {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every collective works with, whatever its data: the transport, working memory, the deadline
+// and the options of the communicator.
+//
+// The caller makes a context for one call, on its stack, and passes it by reference; nested
+// algorithms receive the same one, or a copy that names a subgroup's transport. Everything that it
+// refers to must outlive the call. Only the thread that runs the collective uses it: Transport and
+// Scratch serve one caller at a time.
+//
+// A failed call of the transport ends the communicator (transport.h); a collective returns that
+// status unchanged, and the content of its outputs is then undefined.
+#pragma once
+
+#include <cstddef>
+
+#include "base/bytes.h"
+#include "base/deadline.h"
+#include "base/status.h"
+#include "collectives/scratch.h"
+#include "collectives/select.h"
+#include "transport/transport.h"
+
+namespace hvd {
+
+struct CollectiveContext {
+  // A reference, so that a context costs no copy of the options per call.
+  static constexpr AllreduceOptions kDefaultOptions{};
+
+  Transport& transport;
+  // One user at a time: an algorithm that calls another one with this context must have finished
+  // with the memory that it got from here.
+  Scratch& scratch;
+  // Of the call as a whole. All ranks may have different ones; the first that passes ends all.
+  Deadline deadline;
+  // Equal on all ranks, because each rank chooses its algorithm alone. Allreduce uses all of them,
+  // reducescatter only `deterministic`, the other collectives none.
+  const AllreduceOptions& options = kDefaultOptions;
+
+  int rank() const { return transport.rank(); }
+  int size() const { return transport.size(); }
+  const Topology& topology() const { return transport.topology(); }
+
+  // The calls of Transport with the deadline of this context.
+  Status send(int to, ConstBytes out) const { return transport.send(to, out, deadline); }
+  Status recv(int from, Bytes in) const { return transport.recv(from, in, deadline); }
+  Status recv_pieces(int from, size_t size, size_t unit, Transport::Consume consume) const {
+    return transport.recv_pieces(from, size, unit, consume, deadline);
+  }
+  Status exchange(int to, ConstBytes out, int from, Bytes in) const {
+    return transport.exchange(to, out, from, in, deadline);
+  }
+  Status flush() const { return transport.flush(deadline); }
+
+  // The same context for the ranks of `subgroup`.
+  CollectiveContext over(Transport& subgroup) const {
+    return {subgroup, scratch, deadline, options};
+  }
+};
+
+}  // namespace hvd
