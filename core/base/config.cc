@@ -135,15 +135,6 @@ std::string show_value(const std::vector<T>& list) {
 
 std::string show_value(LogLevel value) { return std::string(kLogLevels.at(size_t(value))); }
 
-std::string show_value(Config::Backend value) {
-  switch (value) {
-    case Config::Backend::kMpi: return "mpi";
-    case Config::Backend::kGloo: return "gloo";
-    case Config::Backend::kCcl: return "ccl";
-    default: return {};
-  }
-}
-
 std::string show_value(Config::WireProtection value) {
   return value == Config::WireProtection::kTags ? "tags" : "none";
 }
@@ -193,19 +184,6 @@ bool read_time_member(std::string_view text, Config& config) {
 
 template <auto member, bool may_be_zero>
 constexpr Setting::Field read_time = {read_time_member<member, may_be_zero>, show_member<member>};
-
-template <auto member, bool ccl_too>
-bool read_backend_member(std::string_view text, Config& config) {
-  const std::string word = lower_case(text);
-  Config::Backend& value = config.*member;
-  if (word == "mpi") return value = Config::Backend::kMpi, true;
-  if (word == "gloo") return value = Config::Backend::kGloo, true;
-  if (word == "ccl" && ccl_too) return value = Config::Backend::kCcl, true;
-  return false;
-}
-
-template <auto member, bool ccl_too>
-constexpr Setting::Field read_backend = {read_backend_member<member, ccl_too>, show_member<member>};
 
 // "host:port", "1.2.3.4:80" or "[::1]:80".
 bool is_host_and_port(std::string_view text) {
@@ -300,9 +278,6 @@ constexpr Setting kSettings[] = {
     {"HOROVOD_HIERARCHICAL_ALLGATHER", kEngine, "0", kSwitch,
      "Always gather within each host first, then between hosts. Without it the cost model decides.",
      read<&C::hierarchical_allgather>},
-    {"HOROVOD_TORUS_ALLREDUCE", kEngine, "0", kSwitch,
-     "Known from older versions and accepted; a torus of GPUs has no meaning in host memory.",
-     read<&C::torus_allreduce>},
     {"HOROVOD_ALLREDUCE_ALGORITHM", kEngine, "",
      "auto, shared_memory, recursive_doubling, ring, halving_doubling or two_level",
      "Use this algorithm for every allreduce in place of the one that the cost model picks.",
@@ -314,37 +289,10 @@ constexpr Setting kSettings[] = {
      "A group of tensors is fused only within itself.", read<&C::disable_group_fusion>},
     {"HOROVOD_DYNAMIC_PROCESS_SETS", kEngine, "0", kSwitch,
      "Process sets may be added and removed after init().", read<&C::dynamic_process_sets>},
-    {"HOROVOD_CPU_OPERATIONS", kEngine, "", "mpi, gloo or ccl, any case",
-     "Known from older versions and accepted; tensors in host memory travel by shared memory and "
-     "TCP whatever it says.",
-     read_backend<&C::cpu_operations, true>},
-    {"HOROVOD_CONTROLLER", kEngine, "", "mpi or gloo, any case",
-     "mpi takes rank and size from MPI, gloo from the HOROVOD_* variables; unset: whichever is "
-     "there.",
-     read_backend<&C::controller, false>},
     {"HOROVOD_THREAD_AFFINITY", kEngine, "", "comma-separated core numbers, one per local rank",
      "Pins the engine's thread of each local rank to its core.", read<&C::thread_affinity>},
     {"HOROVOD_ELASTIC", kEngine, "0", kSwitch,
      "The job survives lost and added hosts; set by the launcher.", read<&C::elastic>},
-    {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", kEngine, "1073741824", "bytes, from 1",
-     "Known from older versions and accepted; Adasum sends its data in segments whatever it says.",
-     read_integer<&C::adasum_chunk_size, 1, kMaxBytes>},
-    {"HOROVOD_MPI_THREADS_DISABLE", kEngine, "0", kSwitch,
-     "Known from older versions and accepted; tensors do not travel by MPI.",
-     read<&C::mpi_threads_disable>},
-    {"HOROVOD_ENABLE_XLA_OPS", kEngine, "0", kSwitch,
-     "Accepted; functions that XLA compiles need no switch.", read<&C::enable_xla_ops>},
-    {"HOROVOD_ENABLE_ASYNC_COMPLETION", kEngine, "0", kSwitch,
-     "Accepted; for tensors on GPUs, which are still to come.", read<&C::enable_async_completion>},
-    {"HOROVOD_NUM_NCCL_STREAMS", kEngine, "1", kCountFrom1,
-     "Accepted; for tensors on GPUs, which are still to come.",
-     read_integer<&C::num_nccl_streams, 1>},
-    {"HOROVOD_BATCH_D2D_MEMCOPIES", kEngine, "1", kSwitch,
-     "Accepted; for tensors on GPUs, which are still to come.", read<&C::batch_d2d_memcopies>},
-    {"HOROVOD_DISABLE_NVTX_RANGES", kEngine, "0", kSwitch,
-     "Accepted; for tensors on GPUs, which are still to come.", read<&C::disable_nvtx_ranges>},
-    {"HOROVOD_CCL_CACHE", kEngine, "0", kSwitch,
-     "Known from older versions and accepted; there is no oneCCL backend.", read<&C::ccl_cache>},
 
     {"HOROVOD_AUTOTUNE", kAutotune, "0", kSwitch,
      "Finds good values for the settings above that are not set.", read<&C::autotune>},
@@ -449,6 +397,66 @@ constexpr Setting kSettings[] = {
      read_time<&C::spark_start_timeout, false>},
 };
 
+// Settings that are accepted and ignored -------------------------------------------------------
+
+// Normalizers: the value in the form that setting_value() returns, or none when malformed.
+
+std::optional<std::string> normalized_switch(std::string_view text) {
+  bool value = false;
+  if (!read_value(text, value)) return std::nullopt;
+  return show_value(value);
+}
+
+template <int64_t least, int64_t most = std::numeric_limits<int32_t>::max()>
+std::optional<std::string> normalized_integer(std::string_view text) {
+  int64_t value = 0;
+  if (!read_number(text, value) || value < least || value > most) return std::nullopt;
+  return show_value(value);
+}
+
+template <bool ccl_too>
+std::optional<std::string> normalized_backend(std::string_view text) {
+  std::string word = lower_case(text);
+  if (word == "mpi" || word == "gloo" || (word == "ccl" && ccl_too)) return word;
+  return std::nullopt;
+}
+
+constexpr char kNoGpu[] = "This implementation has no operations on GPUs yet.";
+
+// A malformed value is still an error: it shows a mistake in the script, and the value would take
+// effect if the variable got a meaning here.
+constexpr IgnoredSetting kIgnoredSettings[] = {
+    {"HOROVOD_TORUS_ALLREDUCE", "0", kSwitch,
+     "Reduces on GPUs in a torus: within each host and between hosts by NCCL.",
+     "A torus of GPUs has no meaning for tensors in host memory.", normalized_switch},
+    {"HOROVOD_CPU_OPERATIONS", "", "mpi, gloo or ccl, any case",
+     "Selects the library that carries out operations on tensors in host memory.",
+     "Tensors in host memory always travel by shared memory and TCP.", normalized_backend<true>},
+    {"HOROVOD_CONTROLLER", "", "mpi or gloo, any case",
+     "Selects the library by which the ranks agree on operations.",
+     "The ranks always agree over their own TCP connections. Rank and size are taken from the "
+     "HOROVOD_* variables if they are set, otherwise from the launcher (table below).",
+     normalized_backend<false>},
+    {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", "1073741824", "bytes, from 1",
+     "Limits the size of one message of Adasum over MPI.",
+     "Adasum always sends its data in segments of its own size.", normalized_integer<1, kMaxBytes>},
+    {"HOROVOD_MPI_THREADS_DISABLE", "0", kSwitch, "Starts MPI without support for threads.",
+     "Tensors do not travel by MPI.", normalized_switch},
+    {"HOROVOD_ENABLE_XLA_OPS", "0", kSwitch,
+     "Makes operations available in functions that XLA compiles.",
+     "They are always available there.", normalized_switch},
+    {"HOROVOD_ENABLE_ASYNC_COMPLETION", "0", kSwitch,
+     "Completes operations on GPUs before their kernels have finished.", kNoGpu, normalized_switch},
+    {"HOROVOD_NUM_NCCL_STREAMS", "1", kCountFrom1, "Number of NCCL streams.", kNoGpu,
+     normalized_integer<1>},
+    {"HOROVOD_BATCH_D2D_MEMCOPIES", "1", kSwitch,
+     "Copies the tensors of a batch between GPU buffers in one kernel.", kNoGpu, normalized_switch},
+    {"HOROVOD_DISABLE_NVTX_RANGES", "0", kSwitch,
+     "Omits the NVTX ranges that the profilers of Nvidia show.", kNoGpu, normalized_switch},
+    {"HOROVOD_CCL_CACHE", "0", kSwitch, "Caches operations of oneCCL.",
+     "There is no oneCCL backend.", normalized_switch},
+};
+
 // Other launchers -------------------------------------------------------------------------------
 
 // How another launcher tells a process its launcher. Slurm sets its variables in every shell of an
@@ -539,10 +547,16 @@ void finish(Config::Lookup lookup, Config& config, std::vector<std::string>& pro
   }
 }
 
-std::string refusal(const Setting& setting, std::string_view text) {
-  const bool secret = setting.variable == std::string_view(kSecretKey);
-  return fmt::format("{}={}: accepted is {}", setting.variable,
-                     secret ? "(not shown)" : fmt::format("\"{}\"", text), setting.accepted);
+std::string refusal(std::string_view variable, std::string_view accepted, std::string_view text) {
+  return fmt::format("{}={}: accepted is {}", variable,
+                     variable == kSecretKey ? "(not shown)" : fmt::format("\"{}\"", text),
+                     accepted);
+}
+
+// Trimmed; empty if unset.
+std::string_view value_of(Config::Lookup lookup, const char* variable) {
+  const char* value = lookup(variable);
+  return value == nullptr ? std::string_view() : trimmed(value);
 }
 
 std::string joined(const std::vector<std::string>& problems) {
@@ -557,12 +571,18 @@ Result<Config> Config::from(Lookup lookup) {
   Config config;
   std::vector<std::string> problems;
   for (const Setting& setting : kSettings) {
-    const char* value = lookup(setting.variable);
-    const std::string_view text = value == nullptr ? std::string_view() : trimmed(value);
+    const std::string_view text = value_of(lookup, setting.variable);
     if (text.empty()) continue;
     config.given.emplace_back(setting.variable);
     if (setting.read(text, config)) continue;
-    problems.push_back(refusal(setting, text));
+    problems.push_back(refusal(setting.variable, setting.accepted, text));
+  }
+  for (const IgnoredSetting& setting : kIgnoredSettings) {
+    const std::string_view text = value_of(lookup, setting.variable);
+    if (text.empty()) continue;
+    config.given.emplace_back(setting.variable);
+    if (setting.normalized(text)) continue;
+    problems.push_back(refusal(setting.variable, setting.accepted, text));
   }
   // A field that could not be read still has its default: checks between fields would mislead.
   if (problems.empty()) finish(lookup, config, problems);
@@ -608,14 +628,27 @@ bool Config::was_given(std::string_view variable) const {
 }
 
 std::span<const Setting> settings() { return kSettings; }
+std::span<const IgnoredSetting> ignored_settings() { return kIgnoredSettings; }
 
 namespace {
 
+template <typename Table>
+auto* find_in(Table& table, std::string_view variable) {
+  auto* found = std::find_if(std::begin(table), std::end(table),
+                             [&](const auto& setting) { return setting.variable == variable; });
+  return found == std::end(table) ? nullptr : found;
+}
+
+Result<std::string> ignored_value(const IgnoredSetting& setting, std::string_view text) {
+  if (text.empty()) return std::string(setting.default_text);
+  std::optional<std::string> value = setting.normalized(text);
+  if (!value) return invalid_argument(refusal(setting.variable, setting.accepted, text));
+  return *std::move(value);
+}
+
 Result<const Setting*> find_setting(std::string_view variable) {
-  const auto* found =
-      std::find_if(std::begin(kSettings), std::end(kSettings),
-                   [&](const Setting& setting) { return setting.variable == variable; });
-  if (found == std::end(kSettings)) {
+  const Setting* found = find_in(kSettings, variable);
+  if (found == nullptr) {
     return not_found(fmt::format("there is no setting {}; docs/settings.md lists them", variable));
   }
   if (variable == kSecretKey) {
@@ -627,18 +660,26 @@ Result<const Setting*> find_setting(std::string_view variable) {
 }  // namespace
 
 Result<std::string> setting_value(std::string_view variable) {
+  const auto lookup = [](const char* name) -> const char* { return std::getenv(name); };
+  if (const IgnoredSetting* ignored = find_in(kIgnoredSettings, variable)) {
+    HVD_TRY(Config::from(lookup).status());
+    return ignored_value(*ignored, value_of(lookup, ignored->variable));
+  }
   HVD_TRY_ASSIGN(const Setting* setting, find_setting(variable));
-  HVD_TRY_ASSIGN(const Config config,
-                 Config::from([](const char* name) { return std::getenv(name); }));
+  HVD_TRY_ASSIGN(const Config config, Config::from(lookup));
   return setting->field.show(config);
 }
 
 Result<std::string> setting_value(std::string_view variable, std::string_view text) {
+  text = trimmed(text);
+  if (const IgnoredSetting* ignored = find_in(kIgnoredSettings, variable)) {
+    return ignored_value(*ignored, text);
+  }
   HVD_TRY_ASSIGN(const Setting* setting, find_setting(variable));
   Config config;
-  text = trimmed(text);
-  if (!text.empty() && !setting->read(text, config))
-    return invalid_argument(refusal(*setting, text));
+  if (!text.empty() && !setting->read(text, config)) {
+    return invalid_argument(refusal(setting->variable, setting->accepted, text));
+  }
   return setting->field.show(config);
 }
 
@@ -659,6 +700,15 @@ std::string settings_page() {
     page += fmt::format("| `{}` | {} | {} | {} |\n", setting.variable,
                         setting.default_text.empty() ? "unset" : setting.default_text,
                         setting.accepted, setting.documentation);
+  }
+  page +=
+      "\n## Accepted, without effect\n\n"
+      "Variables of Horovod that scripts may set. Their values are checked, and then ignored.\n\n"
+      "| Variable | Default | Accepted | In Horovod | Here |\n|---|---|---|---|---|\n";
+  for (const IgnoredSetting& setting : kIgnoredSettings) {
+    page += fmt::format("| `{}` | {} | {} | {} | {} |\n", setting.variable,
+                        setting.default_text.empty() ? "unset" : setting.default_text,
+                        setting.accepted, setting.meaning, setting.reason);
   }
   page +=
       "\n## Ranks that another launcher starts\n\n"

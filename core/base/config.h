@@ -4,12 +4,14 @@
 // through hvd_setting.
 //
 // A malformed value is an error that names the variable, the value and what is accepted; all
-// malformed variables are reported together. An empty value counts as unset. The table behind
-// settings() drives the parser and docs/settings.md alike, so neither can forget a variable.
+// malformed variables are reported together. An empty value counts as unset. The tables behind
+// settings() and ignored_settings() drive both the parser and docs/settings.md, so neither can omit
+// a variable.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,8 +39,6 @@ class SecretText {
 struct Config {
   using Seconds = std::chrono::duration<double>;
   using Milliseconds = std::chrono::duration<double, std::milli>;
-  // What carries out operations, in the words that scripts already use.
-  enum class Backend { kDefault, kMpi, kGloo, kCcl };
   // What guards tensors between hosts without TLS.
   enum class WireProtection { kNone, kTags };
 
@@ -63,23 +63,12 @@ struct Config {
   int cache_capacity = kDefaultCacheCapacity;
   bool hierarchical_allreduce = false;
   bool hierarchical_allgather = false;
-  bool torus_allreduce = false;
   std::string allreduce_algorithm;
   bool deterministic = false;
   bool disable_group_fusion = false;
   bool dynamic_process_sets = false;
-  Backend cpu_operations = Backend::kDefault;
-  Backend controller = Backend::kDefault;
   std::vector<int> thread_affinity;
   bool elastic = false;
-  int64_t adasum_chunk_size = 1 << 30;
-  bool mpi_threads_disable = false;
-  bool enable_xla_ops = false;
-  bool enable_async_completion = false;
-  int num_nccl_streams = 1;
-  bool batch_d2d_memcopies = true;
-  bool disable_nvtx_ranges = false;
-  bool ccl_cache = false;
 
   // Autotune.
   bool autotune = false;
@@ -157,6 +146,21 @@ struct Setting {
 };
 
 std::span<const Setting> settings();
+
+// A variable of Horovod that this implementation accepts and ignores, so that scripts written for
+// Horovod start unchanged. No field of Config holds its value: from() checks it like any other and
+// then drops it. `default_text` and `accepted` are as in Setting.
+struct IgnoredSetting {
+  const char* variable;
+  std::string_view default_text;
+  std::string_view accepted;
+  std::string_view meaning;  // what the variable does in Horovod
+  std::string_view reason;   // why it has no effect here
+  // The value in the form that setting_value() returns; none if `text` is malformed.
+  std::optional<std::string> (*normalized)(std::string_view text);
+};
+
+std::span<const IgnoredSetting> ignored_settings();
 
 // Takes the job's secret out of the environment of this process, so that programs which it starts
 // do not get it. Empty if there is none; it is not checked.

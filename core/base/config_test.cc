@@ -57,16 +57,22 @@ TEST(Config, EveryVariableStandsInTheTableOnceAndIsDescribed) {
     EXPECT_FALSE(setting.accepted.empty()) << setting.variable;
     EXPECT_FALSE(setting.documentation.empty()) << setting.variable;
   }
+  for (const IgnoredSetting& setting : ignored_settings()) {
+    EXPECT_TRUE(seen.insert(setting.variable).second) << setting.variable;
+    EXPECT_FALSE(setting.accepted.empty()) << setting.variable;
+    EXPECT_FALSE(setting.meaning.empty()) << setting.variable;
+    EXPECT_FALSE(setting.reason.empty()) << setting.variable;
+  }
 }
 
 // Each variable changes its own field and no other: a copied row in the table shows here.
 TEST(Config, EveryVariableReachesAFieldOfItsOwn) {
-  const Environment special = {
-      {"HOROVOD_ALLREDUCE_ALGORITHM", "ring"}, {"HOROVOD_BATCH_D2D_MEMCOPIES", "0"},
-      {"HOROVOD_CPU_OPERATIONS", "Gloo"},      {"HOROVOD_CONTROLLER", "MPI"},
-      {"HOROVOD_LOG_LEVEL", "Trace"},          {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "0.5"},
-      {"HOROVOD_RENDEZVOUS", "[::1]:80"},      {"HOROVOD_WIRE_PROTECTION", "None"},
-      {"_HOROVOD_SECRET_KEY", kSecret}};
+  const Environment special = {{"HOROVOD_ALLREDUCE_ALGORITHM", "ring"},
+                               {"HOROVOD_LOG_LEVEL", "Trace"},
+                               {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", "0.5"},
+                               {"HOROVOD_RENDEZVOUS", "[::1]:80"},
+                               {"HOROVOD_WIRE_PROTECTION", "None"},
+                               {"_HOROVOD_SECRET_KEY", kSecret}};
   std::vector<Config> seen = {Config()};
   for (const Setting& setting : settings()) {
     if (setting.variable == std::string_view("HOROVOD_GLOO_IFACE")) continue;  // an older name
@@ -80,6 +86,20 @@ TEST(Config, EveryVariableReachesAFieldOfItsOwn) {
         << setting.variable;
     for (const Config& other : seen) EXPECT_NE(config, other) << setting.variable;
     seen.push_back(config);
+  }
+}
+
+TEST(Config, AnIgnoredVariableIsCheckedAndChangesNoField) {
+  for (const IgnoredSetting& setting : ignored_settings()) {
+    const bool is_backend = setting.default_text.empty();
+    const auto config = read({{setting.variable, is_backend ? "Gloo" : "1"}});
+    ASSERT_OK(config);
+    EXPECT_THAT(config->given, ElementsAre(setting.variable));
+    Config expected;
+    expected.given = config->given;
+    EXPECT_EQ(*config, expected) << setting.variable;
+    EXPECT_THAT(complaint({{setting.variable, "no such value"}}),
+                AllOf(HasSubstr(setting.variable), HasSubstr(std::string(setting.accepted))));
   }
 }
 
@@ -282,17 +302,24 @@ TEST(Config, AValueIsShownInTheFormThatIsReadAgain) {
     ASSERT_OK(shown);
     EXPECT_EQ(*shown, setting.default_text) << setting.variable;
   }
+  for (const IgnoredSetting& setting : ignored_settings()) {
+    const auto shown = setting_value(setting.variable, "");
+    ASSERT_OK(shown);
+    EXPECT_EQ(*shown, setting.default_text) << setting.variable;
+  }
   const Environment spelled = {
       {"HOROVOD_TLS", "Yes"},         {"HOROVOD_FUSION_THRESHOLD", " +64 "},
       {"HOROVOD_CYCLE_TIME", "1.50"}, {"HOROVOD_THREAD_AFFINITY", "1, 3"},
       {"HOROVOD_CONTROLLER", "GLOO"}, {"HOROVOD_NETWORK_INTERFACES", "eth0 ,lo"},
       {"HOROVOD_LOG_LEVEL", "TRACE"}, {"HOROVOD_RENDEZVOUS", "a:1, b:2"},
+      {"HOROVOD_CCL_CACHE", "Yes"},   {"HOROVOD_NUM_NCCL_STREAMS", " +4 "},
   };
   const Environment shown = {
       {"HOROVOD_TLS", "1"},           {"HOROVOD_FUSION_THRESHOLD", "64"},
       {"HOROVOD_CYCLE_TIME", "1.5"},  {"HOROVOD_THREAD_AFFINITY", "1,3"},
       {"HOROVOD_CONTROLLER", "gloo"}, {"HOROVOD_NETWORK_INTERFACES", "eth0,lo"},
       {"HOROVOD_LOG_LEVEL", "trace"}, {"HOROVOD_RENDEZVOUS", "a:1,b:2"},
+      {"HOROVOD_CCL_CACHE", "1"},     {"HOROVOD_NUM_NCCL_STREAMS", "4"},
   };
   for (const auto& [variable, text] : spelled) {
     const auto value = setting_value(variable, text);
@@ -315,6 +342,17 @@ TEST(Config, AValueOfTheEnvironmentMayStandUnderItsOlderName) {
   unsetenv("HOROVOD_GLOO_IFACE");
   ASSERT_OK(value);
   EXPECT_EQ(*value, "eth7");
+}
+
+TEST(Config, AnIgnoredValueOfTheEnvironmentIsShown) {
+  setenv("HOROVOD_CONTROLLER", " MPI ", 1);
+  const auto value = setting_value("HOROVOD_CONTROLLER");
+  setenv("HOROVOD_CONTROLLER", "ccl", 1);
+  const auto refused = setting_value("HOROVOD_CONTROLLER");
+  unsetenv("HOROVOD_CONTROLLER");
+  ASSERT_OK(value);
+  EXPECT_EQ(*value, "mpi");
+  EXPECT_CODE(StatusCode::kInvalidArgument, refused);
 }
 
 TEST(Config, TheDocumentedSettingsAreCurrent) {
