@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <limits>
 
+#include "base/text.h"
+
 namespace hvd {
 namespace {
 
@@ -20,18 +22,6 @@ namespace {
 constexpr char kSecretKey[] = "_HOROVOD_SECRET_KEY";
 
 // Readers: text to value, false when malformed ------------------------------------------------
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
 
 template <typename T>
 bool read_number(std::string_view text, T& value) {
@@ -559,12 +549,6 @@ std::string_view value_of(Config::Lookup lookup, const char* variable) {
   return value == nullptr ? std::string_view() : trimmed(value);
 }
 
-std::string joined(const std::vector<std::string>& problems) {
-  std::string text;
-  for (const std::string& problem : problems) text += (text.empty() ? "" : "; ") + problem;
-  return text;
-}
-
 }  // namespace
 
 Result<Config> Config::from(Lookup lookup) {
@@ -586,7 +570,7 @@ Result<Config> Config::from(Lookup lookup) {
   }
   // A field that could not be read still has its default: checks between fields would mislead.
   if (problems.empty()) finish(lookup, config, problems);
-  if (!problems.empty()) return invalid_argument(joined(problems));
+  if (!problems.empty()) return invalid_argument(join(problems, "; "));
   return config;
 }
 

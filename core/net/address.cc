@@ -12,6 +12,7 @@
 #include <memory>
 #include <set>
 
+#include "base/text.h"
 #include "net/resolver.h"
 
 namespace hvd {
@@ -65,12 +66,6 @@ int prefix_of(const sockaddr* mask) {
 bool is_link_local(const sockaddr* address) {
   return address->sa_family == AF_INET6 &&
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
-}
-
-std::string join(const std::set<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
 }
 
 }  // namespace
@@ -219,7 +214,7 @@ Result<std::vector<Interface>> local_interfaces(const std::vector<std::string>& 
     if (known.count(name) == 0) {
       return not_found(
           "network interface \"" + name +
-          "\" does not exist here, is down or has no address; there are: " + join(known));
+          "\" does not exist here, is down or has no address; there are: " + join(known, ", "));
     }
   }
   return interfaces;

@@ -73,12 +73,6 @@ ByteBuffer request(uint64_t id, RendezvousOp op, const Args&... args) {
   return encoder.take();
 }
 
-std::string join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<RendezvousClient>> RendezvousClient::connect(std::span<const Endpoint> where,
@@ -269,7 +263,7 @@ Result<ByteBuffer> RendezvousClient::stop_wait(uint64_t wait_id, size_t keys) {
   HVD_TRY(decoder.get(missing));
   HVD_TRY(decoder.get(names));
   return failed(timeout_error("waited in vain for " + std::to_string(missing) + " of " +
-                              std::to_string(keys) + " keys: " + join(names) +
+                              std::to_string(keys) + " keys: " + join(names, ", ") +
                               (missing > names.size() ? ", ..." : "")));
 }
 

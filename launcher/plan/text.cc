@@ -12,8 +12,6 @@
 namespace hvd::launcher {
 namespace {
 
-constexpr char kBlanks[] = " \t\r\n";
-
 template <typename T>
 std::optional<T> parse(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -42,18 +40,6 @@ size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
-
 std::vector<std::string_view> words(std::string_view text) {
   std::vector<std::string_view> found;
   for (text = trimmed(text); !text.empty(); text = trimmed(text)) {
@@ -62,15 +48,6 @@ std::vector<std::string_view> words(std::string_view text) {
     text.remove_prefix(end);
   }
   return found;
-}
-
-std::string join(const std::vector<std::string>& parts, std::string_view separator) {
-  std::string text;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) text += separator;
-    text += parts[i];
-  }
-  return text;
 }
 
 std::optional<int64_t> parse_integer(std::string_view text) { return parse<int64_t>(text); }

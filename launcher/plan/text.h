@@ -13,11 +13,8 @@
 
 namespace hvd::launcher {
 
-std::string_view trimmed(std::string_view text);
-std::string lower_case(std::string_view text);
 // What stands between blanks.
 std::vector<std::string_view> words(std::string_view text);
-std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
 // None unless all of it is a number that fits.
 std::optional<int64_t> parse_integer(std::string_view text);
