@@ -1,9 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors are values. A lost peer is routine (elastic training survives it), is found on a
-// background thread and has to cross a C boundary, and exceptions do all three badly.
+// Errors are values. The loss of a peer is a normal event (elastic training survives it), it is
+// detected on a background thread, and it has to cross a C boundary. Exceptions suit none of these
+// three cases.
 //
-// A function that can fail returns Status, or Result<T> when it also has something to give back.
-// HVD_TRY passes a failure on; HVD_CHECK is for our own bugs and ends the process.
+// A function that can fail returns Status, or Result<T> if it also returns a value. HVD_TRY passes
+// a failure on to the caller. HVD_CHECK is for bugs of the library and ends the process.
+//
+// What each code means, which code makes it, and what the Python front ends raise for it
+// (python/horovod/_core/errors.cc). HIE is horovod.common.exceptions.HorovodInternalError, which
+// elastic training catches. A failure of init() is always a StartError. Every exception has the
+// number of the code as its attribute `code`.
+//
+//   code             | meaning                            | made by                | Python
+//   -----------------+------------------------------------+------------------------+-----------
+//   kInvalidArgument | an argument or a setting can never | checks of arguments,   | ValueError
+//                    | work; a message is malformed       | Config, Decoder        |
+//   kPrecondition    | the ranks disagree, or the call    | negotiation,           | HIE, or
+//                    | came at the wrong time; the peer   | handshake, process     | ValueError
+//                    | has another version or HOROVOD_TLS | sets                   | (*)
+//   kPeerLost        | a rank died or closed its          | Stream, heartbeats of  | HIE
+//                    | connection; see lost_rank()        | the transport          |
+//   kTimeout         | a deadline passed, or the thread   | every wait             | HIE
+//                    | was interrupted                    |                        |
+//   kAborted         | the job was shut down, here or on  | engine                 | HIE
+//                    | another rank, or has failed before |                        |
+//   kUnauthenticated | the peer has another secret, or    | handshake, frames,     | HIE
+//                    | bytes were changed on the wire     | records, TLS, seals    |
+//   kNotFound        | no such key, setting, host or      | rendezvous, Config,    | KeyError
+//                    | network interface                  | Resolver, address      |
+//   kUnavailable     | this machine lacks memory,         | sockets, shared        | HIE
+//                    | threads, descriptors or a          | memory, threads, PMIx  |
+//                    | permission                         |                        |
+//   kIo              | a system call failed               | io_error()             | HIE
+//   kInternal        | a bug of the library               | the core               | HIE
+//   kAlreadyExists   | a process set of these ranks       | process sets           | ValueError
+//                    | exists                             |                        |
+//
+//   (*) ValueError where the caller's argument or setting is the reason, as in add_process_set.
+//
+// The numbers are those of hvd_code (capi/hvd.h), which has two more: HVD_NOT_INITIALIZED
+// (NotInitializedError in Python) and HVD_INTERRUPTED (the exception that the signal handler set).
 #pragma once
 
 #include <atomic>
@@ -17,27 +53,30 @@ namespace hvd {
 
 enum class StatusCode {
   kOk = 0,
-  kInvalidArgument,  // what the caller passed can never work
-  kPrecondition,     // ranks disagree, or the call came at the wrong time
-  kPeerLost,         // a rank died or closed its connection
-  kTimeout,          // the deadline passed
-  kAborted,          // shut down, or ended because another rank failed
-  kUnauthenticated,  // a peer does not know the job secret
-  kNotFound,         // no such key, file, host or interface
-  kUnavailable,      // this machine cannot do it (no shared memory, no permission, no space)
-  kIo,               // the operating system refused
-  kInternal,         // a broken promise of our own
-  kAlreadyExists,    // what was to be made is there
+  kInvalidArgument,
+  kPrecondition,
+  kPeerLost,
+  kTimeout,
+  kAborted,
+  kUnauthenticated,
+  kNotFound,
+  kUnavailable,
+  kIo,
+  kInternal,
+  kAlreadyExists,
 };
 
+// For the static_assert in capi/hvd.cc that compares the codes with hvd_code.
 inline constexpr StatusCode kLastStatusCode = StatusCode::kAlreadyExists;
 
 // "kPeerLost" for StatusCode::kPeerLost, and so on: for logs and tests.
 std::string_view to_string(StatusCode code);
 
-// One pointer wide and null when all went well, so that success costs nothing to pass around.
-// Copies share the failure and never allocate: a failure that was made in time can be reported when
-// memory has run out.
+// Success or a failure with a code and a message. The size is one pointer, which is null for
+// success, so that returning success is free. Copies share the failure through an atomic reference
+// count and never allocate: a failure that was made in time can still be reported when memory has
+// run out. Different threads may hold copies of one failure; one object is used by one thread at a
+// time.
 class [[nodiscard]] Status {
  public:
   static Status ok() { return {}; }
@@ -58,9 +97,9 @@ class [[nodiscard]] Status {
 
   bool is_ok() const { return failure_ == nullptr; }
   StatusCode code() const { return is_ok() ? StatusCode::kOk : failure_->code; }
-  // Names the thing and the remedy; empty when all went well.
+  // Names the object and, where there is one, the remedy. Empty for success.
   const std::string& message() const;
-  // For kPeerLost: the rank that was lost, or -1 when it is not known.
+  // For kPeerLost: the rank that was lost. -1 if it is not known, and for every other code.
   int lost_rank() const { return is_ok() ? -1 : failure_->lost_rank; }
 
   // The same failure with `context` and a colon before its message.
@@ -102,7 +141,7 @@ Status io_error(std::string_view what, int error_number);
 // Prints file, line and message to standard error and aborts.
 [[noreturn]] void check_failed(const char* file, int line, std::string_view message);
 
-// Either a value or the reason why there is none.
+// Either a value or the failure that prevented it. Never both, never none.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -114,7 +153,7 @@ class [[nodiscard]] Result {
   bool is_ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
 
-  // Only after is_ok() said yes.
+  // Only if is_ok(); otherwise the process ends (check_failed).
   T& value() & { return checked(), *value_; }
   const T& value() const& { return checked(), *value_; }
   T&& value() && { return checked(), std::move(*value_); }
@@ -133,14 +172,15 @@ class [[nodiscard]] Result {
 
 }  // namespace hvd
 
-// Returns from the enclosing function when `expression` failed.
+// Returns the failure of `expression` (a Status) from the enclosing function.
 #define HVD_TRY(expression)                                                   \
   do {                                                                        \
     if (::hvd::Status hvd_try_status = (expression); !hvd_try_status.is_ok()) \
       return hvd_try_status;                                                  \
   } while (false)
 
-// `declaration = value of expression`, or returns from the enclosing function.
+// Evaluates `expression` (a Result): `declaration = its value`, or returns its failure from the
+// enclosing function.
 #define HVD_TRY_ASSIGN(declaration, expression) \
   HVD_TRY_ASSIGN_IMPL(HVD_CONCAT(hvd_result_, __LINE__), declaration, expression)
 #define HVD_TRY_ASSIGN_IMPL(result, declaration, expression) \
@@ -150,6 +190,7 @@ class [[nodiscard]] Result {
 #define HVD_CONCAT(a, b) HVD_CONCAT_IMPL(a, b)
 #define HVD_CONCAT_IMPL(a, b) a##b
 
+// For invariants of the library, in all builds: prints the condition and aborts.
 #define HVD_CHECK(condition)                                                          \
   do {                                                                                \
     if (!(condition)) ::hvd::check_failed(__FILE__, __LINE__, "broken: " #condition); \
