@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element types that tensors can have. The numbers are part of the C ABI and of the wire:
-// they never change, new ones are added at the end.
+// The element types that tensors can have. The numbers are part of the C ABI (hvd_dtype) and of the
+// wire format: they never change, and new types are added at the end.
+//
+// This is the only table of sizes and names. Code outside of the core asks hvd_dtype_size().
 #pragma once
 
 #include <cstddef>
@@ -27,6 +29,7 @@ enum class DType : uint8_t {
 
 inline constexpr int kDTypeCount = 13;
 
+// Bytes of one element; 0 for a number that is not a DType.
 constexpr size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::kUint8:
@@ -51,7 +54,7 @@ constexpr bool is_floating(DType dtype) {
          dtype == DType::kFloat64;
 }
 
-// The name users know: "float32", "bfloat16", "bool".
+// The name that NumPy and the frameworks use: "float32", "bfloat16", "bool".
 constexpr std::string_view to_string(DType dtype) {
   switch (dtype) {
     case DType::kUint8: return "uint8";

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remembers in which process an object was made. A child that was forked without exec, such as a
-// worker that loads data, has copies of all objects of its parent but none of its threads: when it
-// ends, the copies must not say goodbye, wait for threads or close descriptors in its parent's
-// name.
+// Tells an object whether it is the original or the copy in a forked child.
+//
+// A child that was forked without exec (such as a worker process that loads data) has copies of all
+// objects of its parent, but none of its parent's threads. The destructors of the copies must not
+// send messages to peers, wait for threads or close descriptors on behalf of the parent. An object
+// that owns such things has a ForkGeneration as a member and tests in_child() first.
+//
+// Any thread may call in_child(); it is one atomic load.
 #pragma once
 
 #include <atomic>
@@ -13,11 +17,12 @@ namespace hvd {
 class ForkGeneration {
  public:
   ForkGeneration() : forks_(forks().load(std::memory_order_relaxed)) {}
-  // Whether this is a copy in a child of the process that made it.
+  // True in a forked child of the process that constructed this object.
   bool in_child() const { return forks_ != forks().load(std::memory_order_relaxed); }
 
  private:
-  // How many forks lie between the first process that used this and the present one.
+  // Number of forks between the process that loaded the library and this process. A pthread_atfork
+  // handler increments it in the child.
   static std::atomic<uint32_t>& forks();
   uint32_t forks_;
 };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Borrows anything callable for the length of one call: no allocation, no ownership.
+// A reference to any callable object, as a parameter type. It neither allocates nor owns: the
+// callable must outlive the FunctionRef, which is certain while the call that got it runs. Do not
+// keep one as a member; use std::function there.
 #pragma once
 
 #include <memory>

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A way for the caller to end the waits of its own thread early, as Ctrl-C does.
+// Lets a caller end the waits of its own thread early, for example after Ctrl-C.
 //
-// While an Interrupt exists, every Deadline of the thread that made it counts as expired once the
-// question was answered with true, and no wait of that thread sleeps for longer than kInterval
-// without asking. A wait that ends so fails with kTimeout, as it does when its time is over.
-// Other threads are not affected: an operation of the job must not fail because the thread that
-// works on it was interrupted, so a thread that may run an engine in use has no Interrupt.
+// While an Interrupt exists, the waits of the thread that constructed it call the function `ask` at
+// least every kInterval. Once `ask` has returned non-zero, every Deadline of that thread counts as
+// expired, and a wait fails with kTimeout as it does when its time is over.
+//
+// Other threads are not affected. A thread that may run the engine has no Interrupt: an operation
+// of the job must not fail because the thread that works on it was interrupted.
+//
+// An Interrupt lives on the stack of its thread and is destroyed there. Interrupts nest: the
+// innermost one is asked. `context` must outlive it.
 #pragma once
 
 #include <chrono>
@@ -16,12 +20,12 @@ namespace hvd {
 class Interrupt {
  public:
   using Clock = std::chrono::steady_clock;
-  // Python has to take its global lock to answer: twenty times a second costs nothing.
+  // Python has to take its global lock to answer. At 20 times a second the cost is not measurable.
   static constexpr std::chrono::milliseconds kInterval{50};
-  // Non-zero: end the waits.
+  // Returns non-zero to end the waits.
   using Ask = int (*)(void* context);
 
-  // A null `ask` never interrupts.
+  // With a null `ask` this object has no effect.
   Interrupt(Ask ask, void* context)
       : ask_(ask),
         context_(context),
@@ -30,15 +34,17 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  // Whether the answer has been yes; does not ask.
+  // Whether `ask` has returned non-zero; does not call it.
   bool was_raised() const { return raised_; }
 
-  // Of this thread. ------------------------------------------------------------------------------
+  // Of the calling thread.
+  // ------------------------------------------------------------------------------
 
   static bool possible() { return current != nullptr; }
-  // Asks, if the last answer is older than kInterval. The caller holds no lock that another thread
-  // may wait for while the question is answered.
+  // Calls `ask` if its last answer is older than kInterval. The caller must hold no lock that
+  // another thread may wait for: `ask` may block, for example on Python's global lock.
   static bool raised() { return current != nullptr && current->look(); }
+  // As raised(), without calling `ask`.
   static bool raised_before() { return current != nullptr && current->raised_; }
 
  private:

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log lines as HOROVOD_LOG_LEVEL and HOROVOD_LOG_HIDE_TIME ask for them:
+// Log lines, in the format that HOROVOD_LOG_LEVEL and HOROVOD_LOG_HIDE_TIME select:
 //
-//   [2026-03-01 12:00:00.123456: W store.cc:42] [3]: text
+//   [2026-03-01 12:00:00.123456: W acceptor.cc:42] [3]: text
+//    time (local)               level file:line     rank
 //
-// Info and lower go to standard output, warnings and higher to standard error; fatal aborts.
-// The rank in brackets appears once it is known.
+// Levels up to info are written to standard output, warnings and higher to standard error. Fatal
+// aborts the process. The rank in brackets appears once it is known. A line is one write, so that
+// lines of several threads do not mix. Any thread may log.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,13 +15,13 @@ namespace hvd {
 
 enum class LogLevel { kTrace = 0, kDebug, kInfo, kWarning, kError, kFatal };
 
-// Until called, warnings and higher are shown with the time.
+// Before the first call, warnings and higher are shown, with the time.
 void configure_log(LogLevel level, bool hide_time);
-// Names this process in every later line; -1 takes the name away.
+// Adds the rank to every later line; -1 removes it.
 void set_log_rank(int rank);
 bool log_enabled(LogLevel level);
-// Without the memory for a line there is no line: the want of memory is no reason to throw from
-// places that only wanted to report something.
+// Drops the line if there is no memory for it: code that only reports something must not fail with
+// std::bad_alloc.
 void write_log(LogLevel level, const char* file, int line, fmt::string_view format,
                fmt::format_args arguments) noexcept;
 
@@ -32,6 +34,8 @@ void log_line(LogLevel level, const char* file, int line,
 
 }  // namespace hvd
 
+// HVD_LOG(kWarning, "rank {} is late", rank): the arguments are evaluated only if the level is
+// shown.
 #define HVD_LOG(level, ...)                                                     \
   do {                                                                          \
     if (::hvd::log_enabled(::hvd::LogLevel::level))                             \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mutex that the compiler understands: clang's -Wthread-safety checks that what is marked
-// HVD_GUARDED_BY(mutex_) is touched only with the lock held. Other compilers see plain std types.
+// A mutex with annotations for clang's -Wthread-safety, which checks at compile time that members
+// marked HVD_GUARDED_BY(mutex_) are used only while the lock is held, and that functions marked
+// HVD_REQUIRES(mutex_) are called with it. Other compilers see plain std types.
 #pragma once
 
 #include <condition_variable>
@@ -26,6 +27,7 @@
 
 namespace hvd {
 
+// std::mutex with annotations. Not recursive.
 class HVD_CAPABILITY("mutex") Mutex {
  public:
   void lock() HVD_ACQUIRE() { mutex_.lock(); }
@@ -37,6 +39,7 @@ class HVD_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
+// Holds the mutex for the lifetime of this object, as std::lock_guard does.
 class HVD_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) HVD_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -60,11 +63,13 @@ class HVD_SCOPED_CAPABILITY AdoptedLock {
   Mutex& mutex_;
 };
 
+// std::condition_variable whose waits end at a Deadline.
 class CondVar {
  public:
-  // Waits until notified or until the deadline; false once the deadline has passed. Wakes
-  // without reason are possible: call it in a loop that tests the condition. On a thread that can
-  // be interrupted the mutex is free while the question is answered.
+  // Waits until notified or until the deadline; returns false once the deadline has passed.
+  // Spurious wakes are possible: call it in a loop that tests the condition. On a thread that has
+  // an Interrupt, the mutex is unlocked while expired() calls the user's function, because that
+  // function may block on a lock whose owner waits for this mutex.
   bool wait(Mutex& mutex, Deadline deadline) HVD_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     bool in_time = true;

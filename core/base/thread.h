@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread with a name, so that top, gdb and a stall report can say which one it is.
+// Threads with names, so that top, gdb and stall reports can show which thread is which.
 #pragma once
 
 #include <string>
@@ -11,14 +11,15 @@
 
 namespace hvd {
 
-// At most 15 characters are kept: that is what Linux stores.
+// Linux keeps at most 15 characters; the rest is cut off.
 void set_this_thread_name(const std::string& name);
 
-// What to say of a thread that the system refused: its name and the limit to raise.
+// The message for a thread that the system refused to start: its name and the limit to raise.
 std::string thread_refused(const std::string& name);
 
-// Throws std::system_error, which the C interface turns into an error code, when the limit of
-// processes does not allow one more thread.
+// Runs `body` on a new thread. The caller joins it. Throws std::system_error when the limit on
+// processes (ulimit -u) does not allow one more thread; the C interface turns that into
+// HVD_UNAVAILABLE.
 template <typename F>
 std::thread start_thread(const std::string& name, F body) {
   try {
