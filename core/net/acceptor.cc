@@ -14,13 +14,13 @@
 namespace hvd {
 namespace {
 
-// After this much time without a free descriptor the listener tries again.
+// Without a free descriptor, the listener tries again after this time.
 constexpr std::chrono::milliseconds kRetryAccept{100};
 constexpr std::chrono::seconds kLogInterval{1};
-// So that a flood of connections does not keep the owner's thread from its other work.
+// Connections accepted per call: a flood must not keep the owner's thread from its other work.
 constexpr int kAcceptsPerEvent = 64;
 
-// std::random_device would make the wheel need glibc 2.36 (arc4random).
+// Not std::random_device: with it the wheel would need glibc 2.36 (arc4random).
 uint32_t random_seed() {
   uint32_t seed = 0;
   fill_random(std::as_writable_bytes(std::span(&seed, 1)));
@@ -29,8 +29,8 @@ uint32_t random_seed() {
 
 }  // namespace
 
-// Log lines about strangers, at most one per interval: whoever floods the port must not flood the
-// log as well. What was left out is counted and told.
+// Log lines about refused connections, at most one per interval, so that a flood of connections
+// does not flood the log. Lines that were left out are counted, and the count is logged.
 class Acceptor::Complaints {
  public:
   explicit Complaints(std::string name) : name_(std::move(name)) {}
@@ -59,7 +59,7 @@ class Acceptor::Complaints {
   Deadline next_ = Deadline::at(Deadline::Clock::time_point::min());
 };
 
-// One peer that has not yet proved itself.
+// A peer whose handshake is not done.
 struct Acceptor::Pending {
   Negotiation negotiation;
   Endpoint peer;
@@ -126,7 +126,8 @@ void Acceptor::admit(Fd socket) {
   pending_.emplace(id, std::make_unique<Pending>(
                            Pending{Negotiation::as_server(std::move(socket), secret_, options_.tls),
                                    *peer, Deadline::after(options_.handshake_timeout), kReadable}));
-  // First reads what the peer has sent: an honest client's hello comes with its connection.
+  // Read first what the peer has sent: the hello of an honest client arrives with its connection,
+  // and gives that client more progress than a silent connection before one of them is closed.
   advance(id);
   if (pending_.size() > options_.max_pending) {
     refuse(choose_victim(),
@@ -151,7 +152,7 @@ uint32_t Acceptor::choose_victim() {
 
 void Acceptor::advance(uint32_t id) {
   const auto found = pending_.find(id);
-  if (found == pending_.end()) return;  // an event from before it was closed
+  if (found == pending_.end()) return;  // the event is older than the close
   Pending& pending = *found->second;
   const Result<uint32_t> outcome = pending.negotiation.advance();
   if (!outcome.is_ok()) return refuse(id, outcome.status());
@@ -172,8 +173,8 @@ void Acceptor::refuse(uint32_t id, const Status& why) {
   const auto found = pending_.find(id);
   const Pending& pending = *found->second;
   const std::string peer = peer_name(pending.negotiation.fd(), pending.peer);
-  // Hosts try all addresses of a peer at once and keep the first that answers: the others are left
-  // without a word, and nothing is wrong.
+  // Not a failure: a client tries all addresses of a host at once, keeps the first connection that
+  // is established, and closes the other connections without sending anything.
   if (why.code() == StatusCode::kPeerLost && !pending.negotiation.has_heard()) {
     HVD_LOG(kDebug, "{}: {}: {}", options_.name, peer, why.message());
   } else {
@@ -184,7 +185,7 @@ void Acceptor::refuse(uint32_t id, const Status& why) {
 }
 
 void Acceptor::pause_accepting(const Status& why) {
-  // The waiting connection keeps the listener readable: polling it now would only spin.
+  // The connection that waits in the queue keeps the listener readable: polling it now would spin.
   complaints_->add("cannot accept connections: " + why.message());
   poller_.remove(listener_.get());
   resume_at_ = Deadline::after(kRetryAccept);

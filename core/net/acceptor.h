@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The listening side of authenticated streams, driven by its owner's thread and poller.
 //
-// Many peers shake hands at once. One that says nothing, or the wrong thing, costs a descriptor
-// and a few hundred bytes until its own deadline and never delays the others. When too many are
-// waiting a random one is closed, of those that have come least far in the handshake: closing the
-// oldest let a flood of silent connections end every handshake that took longer than the flood
-// needed to fill the bound. A flood that sends hellos closes an honest peer only by chance, and
-// clients try again; it never closes a peer that has proved itself and is still busy with TLS.
-// Every refusal is logged, at most one line per second, with a count of what was left out.
+// Many peers are in their handshake at the same time. A peer that is silent, or sends something
+// wrong, costs one descriptor and a few hundred bytes until its own deadline, and never delays
+// another peer.
+//
+// When more than max_pending peers are in their handshake, the acceptor closes a random one of
+// those that have made the least progress. It does not close the oldest: a flood of silent
+// connections then ended every handshake that took longer than the flood needed to reach the bound.
+// A flood whose connections send hellos closes an honest peer only by chance, and clients try
+// again. No flood closes a peer that has proved itself and is still busy with TLS.
+//
+// Every refusal is logged, at most one line per second, with the number of lines left out.
 //
 //   Acceptor acceptor(std::move(listener), options, poller, kAcceptorToken, on_accepted);
 //   while (...) {
@@ -36,22 +40,24 @@
 namespace hvd {
 
 struct AcceptorOptions {
-  std::string name = "listener";                       // says in log lines who refused
+  std::string name = "listener";                       // of this listener, in log lines
   bool tls = false;                                    // HOROVOD_TLS
   std::chrono::milliseconds handshake_timeout{5'000};  // for the whole handshake of one peer
-  size_t max_pending = 256;                            // peers that have not yet proved themselves
-  // Which of `count` peers to close when there are too many: random unless a test decides.
+  size_t max_pending = 256;                            // peers whose handshake is not done
+  // Index of the peer to close when there are too many, out of `count`. Empty: random. For tests.
   std::function<size_t(size_t count)> choose;
 };
 
+// Not thread-safe: every call is made on the thread that waits on `poller`. It owns the listener
+// and the connections that are in their handshake, and closes them in its destructor.
 class Acceptor {
  public:
-  // Called from on_event() with each peer that proved itself; its descriptor is no longer in the
-  // poller. Must not destroy the acceptor.
+  // Called from on_event() with each peer that has proved that it has the secret. Its descriptor is
+  // no longer in the poller. Must not destroy the acceptor.
   using OnAccepted = std::function<void(AuthenticatedStream)>;
 
-  // Registers itself with `poller`, which has to outlive it, under tokens whose upper 32 bits are
-  // those of `token_base`; the lower 32 bits of `token_base` are zero.
+  // Adds its descriptors to `poller`, which must outlive it. The upper 32 bits of their tokens are
+  // those of `token_base`, whose lower 32 bits must be zero. Fails if the poller does.
   static Result<std::unique_ptr<Acceptor>> create(Fd listener, const Secret& secret,
                                                   AcceptorOptions options, Poller& poller,
                                                   uint64_t token_base, OnAccepted on_accepted);
@@ -62,9 +68,9 @@ class Acceptor {
   bool owns(uint64_t token) const { return token >> 32 == token_base_ >> 32; }
   void on_event(const PollEvent& event);
 
-  // When expire() has to be called next; never() when nobody is waiting.
+  // When expire() has to be called next; never() if no handshake is running.
   Deadline next_deadline() const;
-  // Closes the peers whose time is up.
+  // Closes the peers whose handshake took too long.
   void expire();
 
   size_t pending() const { return pending_.size(); }
@@ -78,7 +84,7 @@ class Acceptor {
   void admit(Fd socket);
   void advance(uint32_t id);
   void refuse(uint32_t id, const Status& why);
-  // The peer to close when there is no room for all.
+  // The id of the peer to close when there are too many.
   uint32_t choose_victim();
   void pause_accepting(const Status& why);
 
@@ -90,10 +96,10 @@ class Acceptor {
   const uint64_t token_base_;
   const OnAccepted on_accepted_;
 
-  // By age: ids grow, and all have the same time to live.
+  // In order of age, because ids grow. All have the same timeout, so the first expires first.
   std::map<uint32_t, std::unique_ptr<Pending>> pending_;
   uint32_t next_id_ = 1;                    // 0 is the listener
-  Deadline resume_at_ = Deadline::never();  // while out of descriptors
+  Deadline resume_at_ = Deadline::never();  // set while there is no free descriptor
   std::unique_ptr<Complaints> complaints_;
 };
 

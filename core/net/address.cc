@@ -23,7 +23,7 @@ Status bad_address(std::string_view text, std::string_view why) {
                           "; write 1.2.3.4:80 or [::1]:80");
 }
 
-// "host:port" or "[host]:port" cut in two.
+// The parts of "host:port" or "[host]:port".
 struct HostPort {
   std::string host;
   uint16_t port = 0;
@@ -86,7 +86,7 @@ Result<Endpoint> Endpoint::parse(std::string_view text) {
   } else if (inet_pton(AF_INET, parts.host.c_str(), &result.storage_.v4.sin_addr) != 1) {
     return bad_address(text, "the host is not an IPv4 address");
   }
-  // inet_pton stops at a zero byte, which would make two texts one address.
+  // inet_pton stops at a zero byte: two different texts would give the same address.
   if (parts.host.find('\0') != std::string::npos) return bad_address(text, "holds a zero byte");
   return result.with_port(parts.port);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Socket addresses, host names and the network interfaces of this machine.
+// Socket addresses, host names and the network interfaces of this machine. Any thread may call
+// these functions.
 #pragma once
 
 #include <netinet/in.h>
@@ -16,8 +17,8 @@
 
 namespace hvd {
 
-// One IPv4 or IPv6 address with a port. Always valid; its text form survives the trip through
-// parse(), which is how ranks tell each other where they listen.
+// One IPv4 or IPv6 address with a port: a value, always valid. parse(to_string()) gives the same
+// endpoint; ranks exchange the addresses they listen on in this text form.
 class Endpoint {
  public:
   // IPv4, every interface, any port.
@@ -30,7 +31,7 @@ class Endpoint {
   static Endpoint loopback(uint16_t port = 0);     // 127.0.0.1
   static Endpoint loopback_v6(uint16_t port = 0);  // ::1
   static Endpoint any(uint16_t port = 0);          // 0.0.0.0
-  static Endpoint any_v6(uint16_t port = 0);       // ::, which listen_on() makes serve IPv4 too
+  static Endpoint any_v6(uint16_t port = 0);       // ::, on which listen_on() also serves IPv4
 
   int family() const { return storage_.any.sa_family; }  // AF_INET or AF_INET6
   uint16_t port() const;
@@ -43,7 +44,7 @@ class Endpoint {
   const sockaddr* address() const { return &storage_.any; }
   socklen_t length() const;
 
-  // An IPv4 address that came in through an IPv6 socket (::ffff:1.2.3.4) as plain IPv4.
+  // Plain IPv4 for the form that an IPv6 socket shows (::ffff:1.2.3.4); otherwise unchanged.
   Endpoint unmapped() const;
 
   friend bool operator==(const Endpoint& a, const Endpoint& b);
@@ -58,11 +59,11 @@ class Endpoint {
 
 class Resolver;
 
-// For look-ups of callers that have no deadline of their own.
+// For callers that have no deadline of their own.
 inline constexpr std::chrono::seconds kLookUpTimeout{10};
 
-// All addresses of a host name or a numeric address, each once, in the system's order. kNotFound
-// when there is no such name, now at least; kTimeout when the name server does not answer.
+// All addresses of a host name or a numeric address, each once, in the system's order. kNotFound if
+// the name does not exist (it may exist later); kTimeout if the name server does not answer.
 Result<std::vector<Endpoint>> resolve(const std::string& host, uint16_t port,
                                       Deadline deadline = Deadline::after(kLookUpTimeout));
 // The same for "host:port", "1.2.3.4:80" or "[::1]:80"; another text is kInvalidArgument.
@@ -71,7 +72,8 @@ Result<std::vector<Endpoint>> resolve(std::string_view host_and_port,
 Result<std::vector<Endpoint>> resolve(std::string_view host_and_port, Resolver& resolver,
                                       Deadline deadline);
 
-// One address of one network interface that is up; an interface with two addresses comes twice.
+// One address of one network interface that is up; an interface with two addresses appears
+// twice.
 struct Interface {
   std::string name;
   Endpoint address;  // port 0
@@ -80,9 +82,10 @@ struct Interface {
 };
 
 // The interfaces named in `only`, or all if it is empty. Link-local IPv6 addresses are left out.
-// A name that this machine does not have is an error that lists those it has.
+// kNotFound for a name that this machine does not have; the message lists the names it has.
 Result<std::vector<Interface>> local_interfaces(const std::vector<std::string>& only);
-// Where others may find this host: the interfaces named, or all but loopback if there is another.
+// The interfaces by which other hosts can reach this one: those named in `only`; if `only` is
+// empty, all except loopback, or loopback if there is no other.
 Result<std::vector<Interface>> public_interfaces(const std::vector<std::string>& only);
 
 }  // namespace hvd

@@ -9,6 +9,7 @@
 namespace hvd {
 namespace {
 
+// Advances the negotiation until it is done, and polls the socket in between.
 Status drive(Negotiation& negotiation, Deadline deadline) {
   while (true) {
     HVD_TRY_ASSIGN(const uint32_t blocked_on, negotiation.advance());

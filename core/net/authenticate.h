@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a connected socket into an authenticated stream: the client's side. The server's side,
-// which has to serve many peers at once, is net/acceptor.h.
+// Makes an authenticated stream out of a connected socket, on the client's side. The server's side,
+// which serves many peers at once, is net/acceptor.h. Any thread may call it.
 #pragma once
 
 #include "base/deadline.h"
@@ -11,9 +11,10 @@
 
 namespace hvd {
 
-// Runs the handshake and, when asked for, TLS. Blocks until done or until the deadline.
-// kUnauthenticated: the peer has another secret; kPrecondition: it has another HOROVOD_TLS or
-// another version; kPeerLost: it hung up.
+// Runs the handshake and, if `options` ask for it, TLS. Blocks until done or until the deadline,
+// then kTimeout. kUnauthenticated: the peer has another secret. kPrecondition: it has another
+// HOROVOD_TLS or another version. kPeerLost: it closed the connection. Takes ownership of `socket`,
+// also if it fails.
 Result<AuthenticatedStream> connect_stream(Fd socket, const Secret& secret,
                                            const StreamOptions& options, Deadline deadline);
 

@@ -28,7 +28,7 @@ Result<ByteBuffer> Channel::recv(Deadline deadline) {
   while (true) {
     HVD_TRY_ASSIGN(std::optional<ByteBuffer> message, try_recv());
     if (message.has_value()) return std::move(*message);
-    // What an earlier send left behind when its deadline passed goes out meanwhile.
+    // An earlier send() whose deadline passed may have left output: write it while we wait.
     HVD_TRY(flush_some());
     HVD_TRY(wait_ready(wanted_events(), deadline));
   }
@@ -63,7 +63,7 @@ Status Channel::flush_some() {
   }
   out_.clear();
   out_start_ = 0;
-  // As in FrameReader: one long message must not keep its memory for good.
+  // As in FrameReader: one long message must not keep its memory for the life of the connection.
   if (out_.capacity() > size_t{64} << 10) out_.shrink_to_fit();
   return Status::ok();
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages with one authenticated peer: frames with tags over a Stream. This is how control
-// traffic travels; tensors do not.
+// Messages to and from one authenticated peer: frames with tags (net/frame.h) over a Stream.
+// Control traffic uses channels; tensors do not.
 //
-// One caller at a time. send() and recv() block; the other calls never do, and let a thread with a
-// poller drive many channels.
+// One caller at a time. send() and recv() block. The other calls never block, so that one thread
+// with a poller can drive many channels.
+//
+// A Channel owns its connection. After a failure other than kTimeout every further call returns
+// that failure: kPeerLost (no rank: the owner has it) or, for a damaged frame, kUnauthenticated.
+// kTimeout leaves the channel usable: the rest of the message stays queued.
 #pragma once
 
 #include <optional>
@@ -20,21 +24,22 @@ namespace hvd {
 
 class Channel {
  public:
+  // `frame_limit`: bytes of the longest message, in both directions.
   explicit Channel(AuthenticatedStream peer, size_t frame_limit = kFrameLimit);
 
-  // Returns once all of it is in the kernel's hands. Does not read meanwhile: two peers that both
-  // send more than the socket buffers hold stop each other until the deadline.
+  // Returns when the kernel has taken the whole message. Does not read meanwhile: two peers that
+  // both send more than the socket buffers hold block each other until the deadline.
   Status send(ConstBytes message, Deadline deadline);
   Result<ByteBuffer> recv(Deadline deadline);
 
-  // The next message if it is there. When there is none, the poller will tell.
+  // The next message, or none if it has not arrived: wait for wanted_events() then.
   Result<std::optional<ByteBuffer>> try_recv();
-  // Adds a message to what flush_some() writes.
+  // Adds a message to the output buffer, which flush_some() writes.
   Status queue_send(ConstBytes message);
-  // Writes what the socket takes.
+  // Writes as much of the output buffer as the socket takes.
   Status flush_some();
   size_t queued_bytes() const { return out_.size() - out_start_; }
-  // What to ask the poller for: readable always, writable while something is queued.
+  // The events to poll for: readable always, writable while output is queued.
   uint32_t wanted_events() const;
   bool wants_write() const { return queued_bytes() > 0; }
 
@@ -49,8 +54,8 @@ class Channel {
   FrameWriter writer_;
   FrameReader reader_;
   ByteBuffer out_;
-  size_t out_start_ = 0;
-  Status failure_;
+  size_t out_start_ = 0;  // bytes of out_ that are written
+  Status failure_;        // the first one; permanent
 };
 
 }  // namespace hvd

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes and reads small records: integers little-endian, strings and vectors with a 32-bit count
-// before them. The reader checks every length against what is really there, so a record from a
-// stranger can be refused but cannot crash, and costs no memory that it did not bring itself.
+// Writes and reads small records.
+//
+//   type              | encoding
+//   ------------------+---------------------------------------------------------------
+//   integer, bool     | its own width, little-endian; bool is one byte, 0 or 1
+//   string, bytes     | count of bytes (uint32), then the bytes
+//   vector of T       | count of elements (uint32), then each element
+//
+// There are no type tags and no padding: reader and writer must use the same order of types. The
+// decoder checks every length against the bytes that are present. So a record from an untrusted
+// peer can be refused but cannot crash the process, and it costs no more memory than its own size.
+//
+// Not thread-safe; each object is used by one thread.
 #pragma once
 
 #include <array>
@@ -26,10 +36,9 @@ inline std::string_view text_of(ConstBytes bytes) {
 
 class Encoder {
  public:
-  // Room for a small record from the start: growing byte by byte took longer than writing it.
+  // Room for a small record: growing the buffer step by step took longer than writing the record.
   Encoder() { buffer_.reserve(128); }
 
-  // Exactly the width of T; a bool takes one byte.
   template <std::integral T>
   Encoder& put(T value) {
     auto bits = static_cast<uint64_t>(value);
@@ -59,7 +68,8 @@ class Encoder {
   ByteBuffer buffer_;
 };
 
-// Reads what Encoder wrote, in the same order. Borrows `bytes`.
+// Reads what Encoder wrote, in the same order. `bytes` must outlive it. A malformed record is
+// kInvalidArgument.
 class Decoder {
  public:
   explicit Decoder(ConstBytes bytes) : rest_(bytes) {}
@@ -76,7 +86,7 @@ class Decoder {
     rest_ = rest_.subspan(sizeof(T));
     return Status::ok();
   }
-  // Borrowed from the record.
+  // A view of the record, without a copy.
   Status get(ConstBytes& bytes);
   Status get(std::string_view& text);
   Status get(std::string& text);
@@ -85,8 +95,8 @@ class Decoder {
   Status get(std::vector<T>& values) {
     uint32_t count = 0;
     HVD_TRY(get(count));
-    // Every element takes a byte at least: a count that cannot be true fails at once, and memory
-    // grows only with elements that are really there.
+    // Every element takes at least one byte: a count above the remaining bytes fails at once, and
+    // memory grows only with elements that are present.
     HVD_TRY(need(count, "a list"));
     values.clear();
     for (uint32_t i = 0; i < count; ++i) {
@@ -98,7 +108,7 @@ class Decoder {
   }
 
   size_t remaining() const { return rest_.size(); }
-  // Fails when bytes are left over: writer and reader then disagree about the record.
+  // Fails if bytes are left over: writer and reader then disagree about the record.
   Status finish() const;
 
  private:

@@ -13,8 +13,9 @@
 namespace hvd {
 namespace {
 
-// A bit for each descriptor that an Fd owns: a child after fork may take no lock and allocate
-// nothing. Descriptors above the last bit, which few systems allow, stay open in children.
+// One bit for each descriptor that an Fd owns. A bitmap, because the handler in a forked child must
+// neither lock nor allocate. Descriptors above the last bit, which few systems allow, stay open in
+// children.
 constexpr int kBits = 64;
 std::array<std::atomic<uint64_t>, (1 << 20) / kBits> owned;
 std::atomic<size_t> words_used{0};
@@ -52,8 +53,8 @@ int Fd::release() {
 }
 
 void Fd::reset(int fd) {
-  // In a child the number may have been given to somebody else since close_all(). A close that is
-  // interrupted has closed all the same on Linux: never repeat it.
+  // In a child the number may belong to another file since close_all(): do not close it. On Linux a
+  // close() that fails with EINTR has closed the descriptor: never repeat it.
   if (fd_ >= 0 && !fork_generation_.in_child()) {
     mark(fd_, false);
     ::close(fd_);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns one file descriptor and closes it.
+// Owns one file descriptor and closes it in its destructor.
 //
-// A forked child closes them all. It would otherwise keep its parent's connections open, and the
-// peers of a parent that was killed would hear of it only when its last child has ended too.
+// A forked child closes the descriptors of all Fd objects at once. Otherwise it would keep its
+// parent's connections open, and the peers of a parent that was killed would detect that only after
+// its last child has ended too. Copies of Fd objects in the child therefore close nothing.
+//
+// Not thread-safe, except that different Fd objects may be used by different threads.
 #pragma once
 
 #include <utility>
@@ -28,9 +31,9 @@ class Fd {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  // Gives the descriptor away without closing it.
+  // Returns the descriptor, which the caller owns from now on.
   int release();
-  // Closes the descriptor and takes `fd` instead.
+  // Closes the descriptor and takes ownership of `fd`.
   void reset(int fd = -1);
 
  private:

@@ -35,7 +35,8 @@ FrameReader::FrameReader(const Secret& key, size_t limit) : hmac_(key), limit_(l
 
 void FrameReader::feed(ConstBytes bytes) {
   if (!failure_.is_ok()) return;
-  // Only here, and only when at least half is done with: each byte moves at most once more.
+  // Remove returned bytes only when they are at least half of the buffer: so each byte is moved at
+  // most once.
   if (start_ > 0 && start_ >= buffer_.size() - start_) {
     buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(start_));
     start_ = 0;

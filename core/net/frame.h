@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a stream of bytes into messages. Pure: bytes in, messages out, no socket.
+// Divides a stream of bytes into messages with tags. Without a socket: bytes in, messages out.
 //
-//   frame = length (4 bytes, little-endian) · payload · tag (16 bytes)
+//   frame:
+//   offset     | bytes  | field
+//   -----------+--------+----------------------------------------------------------------------
+//   0          | 4      | length of the payload, uint32, little-endian
+//   4          | length | payload
+//   4 + length | 16     | tag: the first 128 bits of HMAC-SHA-256 under the key, of
+//              |        | sequence number (uint64, little-endian) · length · payload
 //
-// The tag is HMAC-SHA-256 of sequence number, length and payload, cut to 128 bits; the sequence
-// number is counted on both sides and not sent. So a frame that was changed, dropped, repeated or
-// moved to another connection or direction is refused.
+// The key belongs to one connection and one direction (SessionKeys). Both sides count the sequence
+// number from 0; it is not sent. So the reader refuses a frame that was changed, dropped, repeated,
+// or moved to another connection or direction.
+//
+// Not thread-safe; each object is used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +26,7 @@
 
 namespace hvd {
 
+// Bytes of the longest payload, unless the owner chooses another limit.
 inline constexpr size_t kFrameLimit = size_t{16} << 20;
 inline constexpr size_t kFrameTagSize = 16;
 inline constexpr size_t kFrameHeaderSize = 4;
@@ -25,7 +34,7 @@ inline constexpr size_t kFrameHeaderSize = 4;
 class FrameWriter {
  public:
   explicit FrameWriter(const Secret& key, size_t limit = kFrameLimit);
-  // Appends one frame to `out`; fails when the payload is longer than the limit.
+  // Appends one frame to `out`. kInvalidArgument if the payload is longer than the limit.
   Status append(ConstBytes payload, ByteBuffer& out);
 
  private:
@@ -34,14 +43,15 @@ class FrameWriter {
   uint64_t sequence_ = 0;
 };
 
-// Holds at most what it was fed and has not given back: a peer that announces a long frame gets
-// no memory for it before the bytes are there.
+// Holds only the bytes that it was fed and has not returned: a peer that announces a long frame
+// makes us allocate nothing before the bytes arrive.
 class FrameReader {
  public:
   explicit FrameReader(const Secret& key, size_t limit = kFrameLimit);
   void feed(ConstBytes bytes);
-  // The next whole message, or nothing until more is fed. Fails on a frame above the limit
-  // (kInvalidArgument) and on a wrong tag (kUnauthenticated), and then for good.
+  // The next whole message, or none until more bytes are fed. Fails on a frame above the limit
+  // (kInvalidArgument) and on a wrong tag (kUnauthenticated). Both failures are permanent, because
+  // the position of the next frame and the sequence number are no longer certain.
   Result<std::optional<ByteBuffer>> next();
 
  private:
@@ -49,7 +59,7 @@ class FrameReader {
   const size_t limit_;
   uint64_t sequence_ = 0;
   ByteBuffer buffer_;
-  size_t start_ = 0;  // bytes of buffer_ that were given back already
+  size_t start_ = 0;  // bytes of buffer_ that were returned already
   Status failure_;
 };
 

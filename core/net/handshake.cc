@@ -8,11 +8,11 @@ namespace {
 
 constexpr std::string_view kMagic = "hvdP";
 constexpr uint16_t kFlagTls = 1;
-// A client that says the server's proof was wrong. No honest proof is all zero.
+// What a client sends if the server's proof is wrong. No honest proof is all zeros.
 constexpr std::array<std::byte, Handshake::kProofSize> kRefusal{};
 
-// The labels that keep everything derived from one transcript apart. They differ in their first
-// bytes and none is the beginning of another.
+// Labels, so that values derived from one transcript for different purposes differ. None is the
+// beginning of another: two different pairs of label and transcript are never the same bytes.
 constexpr std::string_view kServerProof = "hvd server proof:";
 constexpr std::string_view kClientProof = "hvd client proof:";
 constexpr std::string_view kClientKey = "hvd client to server key:";
@@ -46,7 +46,7 @@ void Handshake::feed(ConstBytes bytes) {
 }
 
 void Handshake::check_magic() {
-  if (expected_ < kHelloSize) return;  // a proof has none
+  if (expected_ < kHelloSize) return;  // a proof has no magic
   const size_t count = std::min(input_.size(), kMagic.size());
   if (text_of(ConstBytes(input_).first(count)) == kMagic.substr(0, count)) return;
   fail(unauthenticated(
@@ -123,7 +123,8 @@ void ClientHandshake::on_message() {
   const ConstBytes hello = ConstBytes(input_).first(kHelloSize);
   const ConstBytes proof = ConstBytes(input_).subspan(kHelloSize);
   const Status agreement = check_hello(hello);
-  // Another version may prove itself in another way: its claim can only be reported, not checked.
+  // A peer of another version may compute its proof differently. So the version that it claims is
+  // reported although its proof is wrong.
   transcript_.insert(transcript_.end(), hello.begin(), hello.end());
   if (!equal_in_constant_time(proof, derive(kServerProof))) {
     send(kRefusal);
@@ -147,7 +148,7 @@ void ServerHandshake::on_hello() {
   const ByteBuffer hello = own_hello();
   transcript_ = input_;
   transcript_.insert(transcript_.end(), hello.begin(), hello.end());
-  // Also when the two do not fit together: the client then learns why.
+  // Sent also if version or flags differ: the client then learns the reason.
   send(hello);
   send(derive(kServerProof));
   if (!agreement.is_ok()) return fail(agreement);

@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// How two peers prove to each other that they know the job secret, before any other byte of
-// either is interpreted. Pure: bytes in, bytes out, no socket.
+// Two peers prove to each other that they have the job secret, before either interprets any other
+// byte. Without a socket: bytes in, bytes out.
 //
-//   client → server   hello   magic "hvdP" · version · flags · nonce             40 bytes
-//   server → client   hello   magic "hvdP" · version · flags · nonce · proof     72 bytes
-//   client → server   proof                                                      32 bytes
+//   direction       | message       | content                | bytes
+//   ----------------+---------------+------------------------+------
+//   client → server | hello         | see below              | 40
+//   server → client | hello · proof | hello, HMAC-SHA-256    | 40 + 32
+//   client → server | proof         | HMAC-SHA-256, or zeros | 32
 //
-// A proof is HMAC-SHA-256 under the secret of the prover's role and both hellos. The role keeps
-// anyone from answering a challenge with the other side's own words, the nonces keep old answers
-// from working again. All messages have a fixed size, so there is no length to lie about, and
-// nothing is read beyond the handshake. A client that finds the server's proof wrong says so with
-// a proof of zeros, which lets both sides report the true reason.
+//   hello:
+//   offset | bytes | field
+//   -------+-------+-------------------------------------------------
+//   0      | 4     | magic "hvdP"
+//   4      | 2     | wire version (kWireVersion), uint16, little-endian
+//   6      | 2     | flags, uint16, little-endian; bit 0: HOROVOD_TLS
+//   8      | 32    | nonce, random
 //
-// Keys for messages and for TLS are derived from the secret and both hellos as well: each
-// connection has its own, and only authenticated peers ever reach the TLS library.
+//   proof = HMAC-SHA-256(secret, label of the prover's role · client's hello · server's hello)
+//
+// The label of the role prevents an attacker from answering a challenge with the proof that the
+// same side made. The nonces prevent that a recorded proof is accepted again. All messages have a
+// fixed size, so a peer cannot lie about a length, and nothing is read beyond the handshake. A
+// client that finds the server's proof wrong sends 32 zeros, so that both sides can report the true
+// reason.
+//
+// The keys for messages and for TLS are derived from the secret and both hellos in the same way,
+// with other labels: each connection has its own keys, and only authenticated peers reach the TLS
+// library.
+//
+//   server: wait for hello ──▶ send hello · proof ──▶ wait for proof ──▶ kDone
+//   client: send hello ──▶ wait for hello · proof ──▶ send proof ──▶ kDone
+//   a wrong magic, version, flag or proof in any state ──▶ kFailed (permanent)
 #pragma once
 
 #include <array>
@@ -31,8 +48,11 @@ namespace hvd {
 using Nonce = std::array<std::byte, 32>;
 Nonce random_nonce();
 
+// Changes with every incompatible change of any message between processes.
 inline constexpr uint16_t kWireVersion = 2;
 
+// Not thread-safe. The owner moves bytes between this object and its socket:
+// read wanted() bytes, feed() them, write output(), report with sent().
 class Handshake {
  public:
   static constexpr size_t kHelloSize = 40;
@@ -42,19 +62,21 @@ class Handshake {
   virtual ~Handshake() = default;
 
   State state() const { return state_; }
-  // Whether the peer's hello has come, and has our version and HOROVOD_TLS. It proves nothing yet.
+  // Whether the peer's hello has arrived, with our version and HOROVOD_TLS. A hello proves nothing.
   bool has_hello() const {
     return state_ != State::kFailed && transcript_.size() == 2 * kHelloSize;
   }
-  // Why it failed.
+  // Why it failed: kUnauthenticated (protocol or secret) or kPrecondition (version or HOROVOD_TLS).
   const Status& status() const { return status_; }
 
-  // How many more bytes it can take now: never more than the message it waits for.
+  // The bytes that feed() accepts now: the rest of the message that it waits for. 0 when it has
+  // ended.
   size_t wanted() const;
   // `bytes` are at most wanted().
   void feed(ConstBytes bytes);
 
-  // What to send to the peer; also after success or failure, as far as it can be sent.
+  // The bytes to send to the peer. The owner sends them also after success, and after a failure as
+  // far as the socket takes them, so that the peer learns the reason.
   ConstBytes output() const { return ConstBytes(output_).subspan(output_start_); }
   void sent(size_t bytes) { output_start_ += bytes; }
 
@@ -68,16 +90,17 @@ class Handshake {
 
   // A whole message of `expected_` bytes is in `input_`.
   virtual void on_message() = 0;
-  // The first bytes of a hello; fails as soon as one is wrong, so that a stranger who talks
-  // another protocol is not waited for.
+  // Fails as soon as one byte of the magic is wrong: a peer of another protocol may send fewer
+  // bytes than a hello, and we would wait for the rest.
   void check_magic();
   void expect(size_t bytes);
   void send(ConstBytes bytes);
   void fail(Status why);
   void finish() { state_ = State::kDone; }
   ByteBuffer own_hello() const;
-  // Version and flags of the peer's hello against our own.
+  // Compares version and flags of the peer's hello with our own.
   Status check_hello(ConstBytes hello) const;
+  // HMAC-SHA-256(secret, label · transcript).
   Digest derive(std::string_view label) const;
 
   const Role role_;

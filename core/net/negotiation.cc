@@ -47,7 +47,7 @@ Negotiation::Progress Negotiation::progress() const {
 
 Result<uint32_t> Negotiation::exchange_hellos() {
   while (true) {
-    // What there is to say is said even after a failure: it tells the peer the reason.
+    // Send the output also after a failure: it tells the peer the reason.
     const Result<bool> flushed = flush();
     if (handshake_->state() == Handshake::State::kFailed) return handshake_->status();
     if (!flushed.is_ok()) return flushed.status();

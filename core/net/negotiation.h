@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One peer on its way from a bare socket to an authenticated stream: the handshake, then TLS. Never
-// blocks; both the client, which waits, and the acceptor, which serves many, drive it.
+// Turns one connected socket into an authenticated stream: first the handshake, then TLS if the job
+// uses it. Never blocks. The client (authenticate.cc), which waits, and the acceptor, which serves
+// many peers, both drive it.
+//
+// Not thread-safe. Owns the socket until take().
 #pragma once
 
 #include <memory>
@@ -18,15 +21,18 @@ class Negotiation {
   static Negotiation as_client(Fd socket, const Secret& secret, bool tls);
   static Negotiation as_server(Fd socket, const Secret& secret, bool tls);
 
-  // Goes as far as it can: 0 when done, else what to poll for before the next call.
+  // Continues as far as it can: returns 0 when done, else the events to poll for before the next
+  // call. Fails as Handshake and TlsStream do, and with kPeerLost if the peer closed the
+  // connection.
   Result<uint32_t> advance();
   // Whether the peer has sent anything yet.
   bool has_heard() const { return has_heard_; }
-  // How far the peer has come. Anybody can send a hello, only a peer with the secret a proof.
+  // Progress of the peer. Any program can send a hello; only a peer with the secret can send a
+  // proof.
   enum class Progress { kNothing, kHello, kProof };
   Progress progress() const;
   int fd() const { return tls_stream_ != nullptr ? tls_stream_->fd() : socket_.get(); }
-  // Once done.
+  // Once advance() has returned 0; at most once.
   AuthenticatedStream take(const Endpoint& peer);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a failed call of OpenSSL becomes where no argument of it can be wrong: what it lacks is
+// Errors of OpenSSL calls whose arguments cannot be wrong: such a call fails only for lack of
 // memory.
 #pragma once
 
@@ -10,13 +10,14 @@
 
 namespace hvd {
 
-// Has OpenSSL ask its provider for every kind of algorithm that we use. Called when the library is
-// loaded, while there is memory: OpenSSL 3.0 notes that it has asked for a kind before it keeps the
-// answer. If memory runs out in between, it finds no algorithm of that kind ever again ("digital
-// envelope routines::unsupported"), and the process could not join a job any more.
+// Makes OpenSSL ask its provider for every kind of algorithm that we use. Called when the library
+// is loaded, while there is memory: OpenSSL 3.0 records that it has asked for a kind before it
+// keeps the answer. If memory runs out in between, it never finds an algorithm of that kind again
+// ("digital envelope routines::unsupported"), and the process could not join a job any more.
 void prepare_openssl() noexcept;
 
-// Throws bad_alloc, or a runtime_error with the library's words if it says something else.
+// Throws std::bad_alloc, or std::runtime_error with the text of OpenSSL if the reason is not
+// memory.
 [[noreturn]] inline void openssl_failed() {
   const unsigned long error = ERR_peek_last_error();
   ERR_clear_error();
@@ -30,7 +31,7 @@ inline void require_openssl(bool succeeded) {
   if (!succeeded) openssl_failed();
 }
 
-// The object that a call has made.
+// Returns `made` unless it is null.
 template <typename T>
 T* require_openssl(T* made) {
   if (made == nullptr) openssl_failed();

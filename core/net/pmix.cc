@@ -20,7 +20,7 @@
 namespace hvd {
 namespace {
 
-// The binary interface of PMIx 2 to 5, as far as it is needed: these have not changed since.
+// The part of the binary interface of PMIx that we use. It is the same in versions 2 to 5.
 constexpr int kSuccess = 0;
 constexpr int kNotFound = -46;
 constexpr uint8_t kGlobalScope = 3;
@@ -35,7 +35,7 @@ struct Value {
   uint16_t type = 0;
   union {
     char* text;
-    std::array<std::byte, 64> room;  // more than any version has
+    std::array<std::byte, 64> room;  // at least as large as in any version
   } data{};
 };
 
@@ -43,11 +43,11 @@ using Heard = void (*)(int code, Value* value, void* context);
 
 constexpr char kLibrary[] = "libpmix.so.2";
 
-// The library that the launcher itself uses, by what its process has mapped. MPI of the same
-// installation will use that one too, and cannot be loaded beside one of another version, which the
-// system may have as well. Empty if it is not found: the launcher may have PMIx built in.
+// The path of the library that the launcher itself uses, from the memory map of its process. MPI of
+// the same installation will use that file too, and cannot be loaded together with another version,
+// which the system may have as well. Empty if it is not found: the launcher may contain PMIx.
 std::string library_of_launcher() {
-  constexpr int kShells = 3;  // between the launcher and this process
+  constexpr int kShells = 3;  // most processes between the launcher and this one
   for (pid_t pid = ::getppid(), level = 0; pid > 1 && level <= kShells; ++level) {
     std::ifstream maps(fmt::format("/proc/{}/maps", pid));
     for (std::string line; std::getline(maps, line);) {
@@ -100,7 +100,8 @@ struct Library {
   }
 };
 
-// What PMIx answers to one question. Its thread fills it in, perhaps after the asker has given up.
+// The answer of PMIx to one request. The library's thread fills it in, perhaps after the requesting
+// thread has given up; so both hold it by shared_ptr.
 struct Answer {
   Mutex mutex;
   CondVar came;
@@ -121,10 +122,10 @@ struct Answer {
   }
 };
 
-std::atomic<Pmix*> joined{nullptr};  // never destroyed: its thread may be at work at exit
+std::atomic<Pmix*> joined{nullptr};  // never destroyed: the library's thread may run at exit
 
-// A file that says to other ranks on this host that one of them has joined. Open MPI has a folder
-// for each job on each host, which only its user can read and which it removes in the end.
+// The path of a file that exists if a rank on this host has joined. It is in the folder that Open
+// MPI has for each job on each host; only the user can read that folder, and Open MPI removes it.
 std::string mark_of_joined_ranks() {
   const char* folder = std::getenv("PMIX_SERVER_TMPDIR");
   const char* job = std::getenv("PMIX_NAMESPACE");
@@ -132,9 +133,9 @@ std::string mark_of_joined_ranks() {
   return fmt::format("{}/hvd-joined-{}", folder, job);
 }
 
-// Whether the launcher has started this process itself. Programs that a rank starts inherit its
-// name in PMIx, and what they do there would be taken for the rank's. The launcher makes a rank the
-// leader of a process group, but not of a session.
+// Whether the launcher itself has started this process. Programs that a rank starts inherit its
+// identity in PMIx, and the launcher would attribute their actions to the rank. A rank is the
+// leader of a process group but not of a session; programs that it starts are usually neither.
 bool is_rank() { return ::getpid() == ::getpgrp() && ::getpid() != ::getsid(0); }
 
 Status has_not_spoken(int rank) {
@@ -147,7 +148,7 @@ struct Pmix::Client {
   Library library;
   Proc self;
 
-  // One question. Without a word: kNotFound if the rank has told other things, but not this.
+  // One request. kNotFound if the rank has published other keys but not this one.
   Result<std::string> ask(int rank, const std::string& key, Deadline deadline) const;
 };
 
@@ -183,7 +184,7 @@ Result<Pmix*> Pmix::join() {
   }
   auto client = std::make_unique<Client>();
   HVD_TRY_ASSIGN(client->library, Library::open());
-  // First: a rank that exits now sees it in time.
+  // Before init: a rank that exits during it must find the file.
   const Fd file(::open(mark_of_joined_ranks().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   if (const int code = client->library.init(&client->self, nullptr, 0); code != kSuccess)
     return unavailable(fmt::format("PMIx does not start: error {}", code));
@@ -201,7 +202,7 @@ void Pmix::prepare_exit() {
 
 void Pmix::exit() {
   if (joined == nullptr) {
-    // A library that is loaded is MPI's, which has joined and left by itself.
+    // A loaded library belongs to MPI, which joins and leaves by itself.
     if (::access(mark_of_joined_ranks().c_str(), F_OK) != 0 || !is_rank() || Library::is_loaded())
       return;
     if (!join().is_ok()) return;
@@ -223,8 +224,8 @@ Status Pmix::tell(const std::string& key, std::string word) {
   return Status::ok();
 }
 
-// PMIx waits for the first things that a rank tells. If that was something else, as MPI's, it says
-// at once that our word is not there, and has no way to wait for it.
+// PMIx waits until a rank has published anything. If the rank has published other keys first (those
+// of MPI), PMIx reports at once that ours is missing and offers no way to wait: so we try again.
 Result<std::string> Pmix::hear(int rank, const std::string& key, Deadline deadline) {
   RetryPauses pauses(deadline);
   while (true) {

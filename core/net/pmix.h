@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words between the ranks of a job that mpirun or srun has started, through PMIx: the library by
-// which such launchers let their processes find each other. It is looked for at run time and used
-// for nothing else, so neither building nor running needs MPI.
+// Short messages between the ranks of a job that mpirun or srun has started, through PMIx, the
+// library by which such launchers let their processes find each other. The library is loaded at run
+// time and used for nothing else, so neither building nor running needs MPI.
 //
-// A process joins PMIx once and leaves it when it exits. Both matter to Open MPI. Version 4 gives a
-// process the facts that MPI needs at the first connection only, so MPI cannot start after PMIx was
-// left; and it ends the job as failed if a process exits inside PMIx, or has never joined while
-// another one on its host has. MPI in the same process shares the library, which counts its users.
+// A process joins PMIx once and leaves it when it exits. Open MPI requires both:
+// - Version 4 gives a process the data that MPI needs at the first connection only, so MPI cannot
+//   start after the process has left PMIx.
+// - It ends the job as failed if a process exits without leaving PMIx, or if a process has never
+//   joined while another process on its host has.
+// MPI in the same process shares the library, which counts its users.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +21,26 @@
 
 namespace hvd {
 
-// One caller at a time.
+// One caller at a time. The object lives as long as the process.
 class Pmix {
  public:
-  // Whether the launcher of this process speaks PMIx.
+  // Whether the launcher of this process offers PMIx (PMIX_NAMESPACE is set).
   static bool is_offered();
-  // Called once, when the library is loaded. At exit the process then leaves PMIx; a rank that has
-  // not joined, because it was in no job, joins and leaves if another one on its host has joined.
+  // Called once, when the library is loaded. Makes the process leave PMIx at exit. A rank that has
+  // not joined, because it was in no job, then joins and leaves if another rank on its host has
+  // joined.
   static void prepare_exit();
-  // The client of this process, which stays; the first call joins. kUnavailable if there is no
-  // library, and in a child of a process that has joined: the client's thread stayed behind.
+  // The client of this process; the first call joins. Never destroyed. kUnavailable if there is no
+  // library, and in a forked child of a process that has joined: the child does not have the
+  // library's thread.
   static Result<Pmix*> join();
 
-  // Of this process, as the launcher counts.
+  // The rank that the launcher gave to this process.
   int rank() const;
-  // Lets all ranks hear a word of this one; a key serves once.
+  // Publishes `word` under `key` to all ranks. Each key can be used once.
   Status tell(const std::string& key, std::string word);
-  // Waits for the word of a rank. kTimeout if it does not come. Can be interrupted.
+  // Waits for the word that `rank` publishes under `key`; kTimeout at the deadline. Can be
+  // interrupted (base/interrupt.h).
   Result<std::string> hear(int rank, const std::string& key, Deadline deadline);
 
  private:

@@ -79,7 +79,7 @@ Status Poller::wait(std::vector<PollEvent>& events, Deadline deadline) {
   int count = 0;
   do {
     count = epoll_wait(epoll_.get(), ready.data(), ready.size(), deadline.poll_milliseconds());
-    // Zero before the deadline: poll_milliseconds() bounds a single sleep.
+    // A timeout of epoll_wait before the deadline: poll_milliseconds() limits a single sleep.
   } while ((count < 0 && errno == EINTR) || (count == 0 && !deadline.expired()));
   if (count < 0) return io_error("epoll_wait", errno);
   for (int i = 0; i < count; ++i) {
@@ -94,7 +94,7 @@ Status Poller::wait(std::vector<PollEvent>& events, Deadline deadline) {
 }
 
 void Poller::wake() {
-  // Can only fail when the counter is full, and then the poller is awake already.
+  // Fails only if the counter is at its maximum; then the poller is awake already.
   const uint64_t one = 1;
   (void)!::write(event_.get(), &one, sizeof(one));
 }

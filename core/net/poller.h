@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits for many descriptors at once, level-triggered, over epoll.
+// Waits for many descriptors at once, level-triggered, by epoll. Does not own the descriptors.
 #pragma once
 
 #include <cstdint>
@@ -15,44 +15,45 @@ namespace hvd {
 inline constexpr uint32_t kReadable = 1;
 inline constexpr uint32_t kWritable = 2;
 
-// A hang-up or an error of the descriptor shows as readable and writable, so that whoever reads
-// or writes next learns what happened.
+// A hang-up or an error of the descriptor is reported as readable and writable, so that the next
+// read or write returns the reason.
 struct PollEvent {
   uint64_t token;
   uint32_t events;
 };
 
-// One thread adds, removes and waits; any thread wakes it.
+// One thread adds, modifies, removes and waits. Any thread may call wake(), add_unarmed() and
+// arm().
 class Poller {
  public:
   static Result<std::unique_ptr<Poller>> create();
 
-  // `token` comes back with each event; it is not ~0. A descriptor without any wanted event still
-  // reports a hang-up, again and again: remove it instead.
+  // `token` is returned with each event; ~0 is reserved. A descriptor with `events` 0 still reports
+  // a hang-up, at every wait(): remove it instead.
   Status add(int fd, uint32_t events, uint64_t token);
   Status modify(int fd, uint32_t events, uint64_t token);
 
-  // For a descriptor that other threads than the waiting one arm: it is reported once, and then
-  // not again until it is armed again; a hang-up may be the first report even before that. Both
-  // are safe from any thread.
+  // For a descriptor that threads other than the waiting one arm. It is reported once, and then not
+  // until it is armed again (EPOLLONESHOT). A hang-up may be reported before it is armed.
   Status add_unarmed(int fd, uint64_t token);
   Status arm(int fd, uint32_t events, uint64_t token);
 
-  // Before the descriptor is closed; from any thread if it was added unarmed. Events of this
-  // descriptor that an earlier wait() returned remain in that vector: never reuse a token for
-  // something else.
+  // Call it before the descriptor is closed; from any thread if it was added unarmed. Events that
+  // an earlier wait() returned for this descriptor remain in that vector: never reuse a token for
+  // another object.
   void remove(int fd);
 
-  // Fills `events` with what is ready; leaves it empty when woken or when the deadline passed.
+  // Fills `events` with the descriptors that are ready. Leaves it empty if woken, or at the
+  // deadline.
   Status wait(std::vector<PollEvent>& events, Deadline deadline);
 
-  // Makes the wait in progress, or else the next one, return at once.
+  // Makes the wait in progress return at once, or the next one if none is in progress.
   void wake();
 
  private:
   Poller(Fd epoll, Fd event) : epoll_(std::move(epoll)), event_(std::move(event)) {}
   const Fd epoll_;
-  const Fd event_;
+  const Fd event_;  // an eventfd, for wake()
 };
 
 }  // namespace hvd

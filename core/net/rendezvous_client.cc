@@ -16,17 +16,18 @@ namespace {
 
 // For the answer to "which keys are missing" after a wait has timed out.
 constexpr std::chrono::seconds kMissingTimeout{1};
-// How often a wait looks whether it is still wanted.
+// How often a wait calls its `check`.
 constexpr std::chrono::milliseconds kCheckEvery{50};
 
-// About one second.
+// Tries before the first warning: about one second (net/retry_pauses.h).
 constexpr int kTriesInSilence = 8;
 
-// Ranks and the process that serves the rendezvous server are started together: a client that comes
-// first is refused, or does not find the rendezvous server's name yet, and tries again. So does one
-// whose connection was closed before it was authenticated: a proxy does that whose backend is not
-// up, and an acceptor that has too many connections. A peer that has said that it does not fit is
-// final.
+// Whether a new try can succeed. Ranks and the process that runs the rendezvous server are started
+// together. A client that is first finds its connection refused (kUnavailable), or the server's
+// host name unknown (kNotFound). A connection that was closed before it was authenticated
+// (kPeerLost) is also tried again: a proxy whose backend is not up closes it, and so does an
+// acceptor that has too many connections. A peer of another job, version or HOROVOD_TLS stays so:
+// no new try.
 bool may_work_later(const Status& failure) {
   return failure.code() == StatusCode::kUnavailable || failure.code() == StatusCode::kNotFound ||
          failure.code() == StatusCode::kPeerLost;
@@ -40,7 +41,7 @@ Status out_of_time(const Status& last, int tries) {
                        " times until the time was up, at last: " + last.message());
 }
 
-// All addresses of `places` that are known now; fails if there are none.
+// All addresses of `places` that can be resolved now; fails if there is none.
 Result<std::vector<Endpoint>> look_up(std::string_view places, Resolver& resolver,
                                       Deadline deadline) {
   std::vector<Endpoint> endpoints;
@@ -102,7 +103,7 @@ Result<std::unique_ptr<RendezvousClient>> RendezvousClient::connect_when_up(
     FunctionRef<Result<AuthenticatedStream>()> try_once, Deadline deadline) {
   const auto patience =
       std::min(kMostPatience, std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining()));
-  Status before;  // why the try before this one failed
+  Status before;  // failure of the previous try
   for (RetryPauses pauses(deadline);;) {
     auto peer = try_once();
     if (peer.is_ok()) {
@@ -113,7 +114,7 @@ Result<std::unique_ptr<RendezvousClient>> RendezvousClient::connect_when_up(
     }
     Status why = peer.status();
     if (may_work_later(why)) {
-      // A refused connection is usual at the start of a job, the other reasons are not.
+      // No warning for a refused connection, which is normal at the start of a job.
       if (pauses.tries() == kTriesInSilence && why.code() != StatusCode::kUnavailable) {
         HVD_LOG(kWarning, "rendezvous server: {}; it is tried again until the time is up",
                 why.message());
@@ -135,7 +136,7 @@ bool RendezvousClient::is_served_here() const {
   socklen_t length = sizeof(own);
   if (getsockname(channel_.fd(), reinterpret_cast<sockaddr*>(&own), &length) != 0) return false;
   const auto here = Endpoint::from_sockaddr(reinterpret_cast<sockaddr*>(&own), length);
-  // A connection to an address of this machine begins at the same address.
+  // A connection to an address of this machine has the same local address.
   return here.is_ok() && here->unmapped().host() == channel_.peer().unmapped().host() &&
          RendezvousServer::has_port(channel_.peer().port());
 }
@@ -159,7 +160,7 @@ Result<ByteBuffer> RendezvousClient::receive(uint64_t oldest_id, Deadline deadli
     std::string text;
     ByteBuffer result;
     HVD_TRY(answer.get(id));
-    if (id < oldest_id) continue;  // to a request whose deadline had passed
+    if (id < oldest_id) continue;  // the answer to a request whose deadline had passed
     HVD_TRY(answer.get(code));
     HVD_TRY(answer.get(text));
     HVD_TRY(answer.get(result));
@@ -256,7 +257,7 @@ Result<ByteBuffer> RendezvousClient::stop_wait(uint64_t wait_id, size_t keys) {
   const Deadline deadline = Deadline::after(kMissingTimeout);
   HVD_TRY(send(request(++last_id_, RendezvousOp::kStopWait), deadline));
   HVD_TRY_ASSIGN(ByteBuffer answer, receive(wait_id, deadline));
-  if (received_id_ == wait_id) return answer;  // it came at the last moment
+  if (received_id_ == wait_id) return answer;  // the wait has ended in the meantime
   Decoder decoder(answer);
   uint32_t missing = 0;
   std::vector<std::string> names;

@@ -16,7 +16,8 @@
 namespace hvd {
 namespace {
 
-// One block of tokens for each address, then those of the clients.
+// Tokens in the poller: one block of 2^32 for the acceptor of each address, then one for each
+// client.
 constexpr uint64_t kAcceptorTokens = uint64_t{1} << 32;
 constexpr uint64_t kFirstClient = uint64_t{1} << 62;
 
@@ -32,7 +33,8 @@ Ports& ports() {
 
 }  // namespace
 
-// Everything the thread `hvd-rendezvous` works with; only stop() is called from elsewhere.
+// The state of the thread `hvd-rendezvous`. Other threads call listen() before the thread starts,
+// and stop().
 class RendezvousServer::Loop {
  public:
   Loop(std::unique_ptr<Poller> poller, const RendezvousLimits& limits)
@@ -53,7 +55,7 @@ class RendezvousServer::Loop {
     return Status::ok();
   }
 
-  // Its clients find their connections closed when it ends early.
+  // If it ends early, it closes all connections, so that clients fail at once.
   void run() noexcept {
     try {
       run_until_stopped();
@@ -110,15 +112,16 @@ class RendezvousServer::Loop {
       return;
     }
     clients_.emplace(id, Client{Channel(std::move(peer))});
-    // TLS may have read the first request together with the end of its handshake.
+    // TLS may have read the first request together with the end of the handshake: the poller does
+    // not see such bytes.
     ready_.push_back(id);
   }
 
-  // An answer may be for another client than the one being served: a wait that has ended.
+  // The answer may be for another client than the one being served: its wait has ended.
   void queue(uint64_t id, const ByteBuffer& answer) {
     const auto client = clients_.find(id);
     if (client == clients_.end()) return;
-    // Fails only on a channel that is broken already, which serve() then finds as well.
+    // Fails only on a channel that has failed already; serve() then returns the same failure.
     (void)client->second.channel.queue_send(answer);
     ready_.push_back(id);
   }
@@ -128,7 +131,7 @@ class RendezvousServer::Loop {
       const uint64_t id = ready_.front();
       ready_.pop_front();
       const auto client = clients_.find(id);
-      if (client == clients_.end()) continue;  // an event from before it was closed
+      if (client == clients_.end()) continue;  // the event is older than the close
       const Status served = serve(id, client->second);
       if (!served.is_ok()) drop(id, served);
     }
@@ -137,8 +140,8 @@ class RendezvousServer::Loop {
   Status serve(uint64_t id, Client& client) {
     Channel& channel = client.channel;
     HVD_TRY(channel.flush_some());
-    // Nothing more is read from a client before it has taken its answer: what it can make us hold
-    // is one answer.
+    // Do not read further requests before the client has taken its answer: so a client can make us
+    // hold at most one answer.
     while (!channel.wants_write()) {
       HVD_TRY_ASSIGN(const std::optional<ByteBuffer> request, channel.try_recv());
       if (!request.has_value()) break;
@@ -167,11 +170,11 @@ class RendezvousServer::Loop {
   const std::unique_ptr<Poller> poller_;
   std::atomic<bool> stopping_{false};
 
-  // hvd-rendezvous only
+  // Used by hvd-rendezvous only.
   RendezvousTable table_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::unordered_map<uint64_t, Client> clients_;
-  std::deque<uint64_t> ready_;
+  std::deque<uint64_t> ready_;  // clients to serve
   uint64_t next_client_ = kFirstClient;
 };
 
@@ -204,7 +207,7 @@ RendezvousServer::~RendezvousServer() { stop(); }
 
 void RendezvousServer::stop() {
   if (!thread_.joinable()) return;
-  if (fork_generation_.in_child()) return thread_.detach();  // it did not come with us
+  if (fork_generation_.in_child()) return thread_.detach();  // the child does not have the thread
   loop_->stop();
   thread_.join();
   Ports& all = ports();

@@ -9,11 +9,11 @@
 namespace hvd {
 namespace {
 
-// Room in an answer for what is not values.
+// Bytes of an answer that are not values: id, code, message and counts.
 constexpr size_t kAnswerOverhead = 1024;
-constexpr size_t kMissingNamed = 8;
+constexpr size_t kMissingNamed = 8;  // keys that the message of a timeout names
 constexpr size_t kMostGroups = 1024;
-constexpr size_t kMostLeft = size_t{1} << 20;  // ranks that are remembered, in each group
+constexpr size_t kMostLeft = size_t{1} << 20;  // per group
 
 std::string quoted(std::string_view key) {
   return "key \"" + std::string(key.substr(0, 128)) + "\"";
@@ -40,7 +40,7 @@ Status RendezvousTable::handle(ClientId client, ConstBytes request) {
   HVD_TRY(arguments.get(op));
   if (static_cast<RendezvousOp>(op) == RendezvousOp::kStopWait)
     return handle_stop_wait(client, id, arguments);
-  drop_wait(client);
+  drop_wait(client);  // a client has one request open
   switch (static_cast<RendezvousOp>(op)) {
     case RendezvousOp::kSet: return handle_set(client, id, arguments);
     case RendezvousOp::kGet: return handle_get(client, id, arguments);
@@ -225,6 +225,7 @@ Status RendezvousTable::enter(ClientId client, std::string_view group, int32_t r
     return invalid_argument("the name of a group is longer than the store's limit of " +
                             std::to_string(limits_.key_bytes) + " bytes");
   }
+  // Groups without members are kept only for their loss; drop them when there are too many.
   if (groups_.size() >= kMostGroups) {
     std::erase_if(groups_, [](const auto& entry) { return entry.second.members.empty(); });
   }
@@ -275,7 +276,7 @@ std::optional<RendezvousTable::Loss> RendezvousTable::why_in_vain(ClientId clien
   const auto member = members_.find(client);
   if (member == members_.end()) return std::nullopt;
   const std::set<int32_t>& left = groups_.at(member->second.group).left;
-  if (left.empty()) return std::nullopt;  // the usual case, in which n waits must not cost n² looks
+  if (left.empty()) return std::nullopt;  // the usual case: n waits must not cost n² look-ups
   for (size_t i = 0; i < wait.setters.size(); ++i) {
     if (left.count(wait.setters[i]) == 0 || values_.count(wait.keys[i]) > 0) continue;
     return Loss{wait.setters[i], "it left the job"};
@@ -344,7 +345,7 @@ Result<int64_t> RendezvousTable::add(std::string_view key, int64_t delta) {
 void RendezvousTable::try_finish(ClientId client) {
   Wait& wait = waits_.at(client);
   const size_t count = wait.keys.size();
-  // Begins where it slept, but looks at all of them: a key that was there may be gone again.
+  // Starts at the key on which it slept, but tests all keys: another key may have been removed.
   for (size_t i = 0; i < count; ++i) {
     const size_t index = (wait.blocked_on + i) % count;
     if (values_.count(wait.keys[index]) > 0) continue;

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rendezvous server holds and who waits for what: pure, no socket. Requests come in as
-// bytes, answers go out as bytes; the server carries them.
+// The values of the rendezvous server and the waits of its clients, without a socket: requests in,
+// answers out, both as bytes. The server moves them between this table and its connections, one
+// frame each (net/frame.h). Fields are encoded as in net/codec.h.
 //
-//   request = id (8 bytes) · op (1 byte) · arguments        answer = id · status · result
+//   request: field | type                       answer: field   | type
+//   ---------------+-------------------         ----------------+---------------------------
+//   id             | uint64, grows by 1         id              | uint64, of the request
+//   op             | uint8, RendezvousOp        code            | uint8, StatusCode
+//   arguments      | see RendezvousOp           message         | string, empty for kOk
+//                  |                            result          | bytes, see RendezvousOp
 //
-// A client has one request open at a time; a new one drops the wait that came before it. The result
-// of an answer kPeerLost is the lost rank and why.
+// A client has one request open at a time; a new request drops the wait before it, if there is one.
+// The result of a kPeerLost answer is the lost rank (int32) and the reason (string).
 #pragma once
 
 #include <cstdint>
@@ -25,30 +31,33 @@
 namespace hvd {
 
 enum class RendezvousOp : uint8_t {
-  kSet = 1,   // key, value
-  kGet,       // key → value
-  kWaitAll,   // keys → values
-  kStopWait,  // → how many keys of the wait were missing, names of the first few
-  kRemove,    // key → whether it was there
-  kList,      // prefix → keys
-  kAdd,       // key, delta → sum
-  kEnter,     // group, rank
-  kLeave,     // nothing
-  kLose,      // rank, why → kPeerLost with the first loss of the client's group
-  kWaitFor,   // keys, for each the rank that sets it → values
+  // arguments → result
+  kSet = 1,   // key (string), value (bytes) → empty
+  kGet,       // key (string) → value, not encoded further
+  kWaitAll,   // keys (vector of string) → values (vector of bytes)
+  kStopWait,  // none → number of missing keys (uint32), names of the first 8 (vector of string)
+  kRemove,    // key (string) → whether it existed (bool)
+  kList,      // prefix (string) → keys (vector of string)
+  kAdd,       // key (string), delta (int64) → sum (int64)
+  kEnter,     // group (string), rank (int32) → empty
+  kLeave,     // none → empty
+  kLose,  // rank (int32), reason (string) → kPeerLost with the first loss of the client's group
+  kWaitFor,  // keys (vector of string), the rank that sets each (vector of int32) → as kWaitAll
 };
 
+// Not thread-safe: the server's thread makes all calls.
 class RendezvousTable {
  public:
   using ClientId = uint64_t;
-  // Sends an answer; must not call back into the table.
+  // Sends an answer; must not call the table.
   using SendAnswer = std::function<void(ClientId client, ByteBuffer answer)>;
 
   RendezvousTable(const RendezvousLimits& limits, SendAnswer send_answer);
 
-  // Serves one request. Fails when it cannot be understood: the client should be cut off.
+  // Serves one request. Fails if the request is malformed: the server then closes the connection.
+  // Every other problem is an answer.
   Status handle(ClientId client, ConstBytes request);
-  // The client is gone. If it is in a group that is a loss to the others.
+  // The connection of the client has ended. If it is in a group, its rank is lost.
   void forget(ClientId client);
 
   size_t keys() const { return values_.size(); }
@@ -59,8 +68,8 @@ class RendezvousTable {
   struct Wait {
     uint64_t id;
     std::vector<std::string> keys;
-    std::vector<int32_t> setters;  // of each key, or empty
-    size_t blocked_on = 0;         // index of the missing key that it sleeps on
+    std::vector<int32_t> setters;  // the rank that sets each key; empty for kWaitAll
+    size_t blocked_on = 0;         // index of a missing key; sleepers_ has the client there
   };
 
   struct Member {
@@ -73,14 +82,14 @@ class RendezvousTable {
   };
   struct Group {
     std::set<ClientId> members;
-    std::set<int32_t> left;    // in peace, and will set nothing any more
-    std::optional<Loss> loss;  // the first
+    std::set<int32_t> left;    // ranks that left cleanly; they will set no more keys
+    std::optional<Loss> loss;  // the first one
   };
 
   Status set(std::string_view key, ConstBytes value);
   Result<int64_t> add(std::string_view key, int64_t delta);
-  // Answers the wait if all its keys exist, or if it is in vain; else puts it to sleep on a key
-  // that does not exist.
+  // Answers the wait if all its keys exist, or if why_in_vain() gives a reason. Otherwise puts it
+  // to sleep on a key that does not exist.
   void try_finish(ClientId client);
   void wake(const std::string& key);
   void drop_wait(ClientId client);
@@ -90,9 +99,10 @@ class RendezvousTable {
   void leave(ClientId client);
   void lose(const std::string& group, const Loss& loss);
   const Loss* loss_known_to(ClientId client) const;
-  // Because the client's group has lost a rank, or because a rank has left that was to set a key.
+  // Why the wait cannot succeed: the client's group has lost a rank, or a rank that is expected to
+  // set a key has left. None if it can still succeed.
   std::optional<Loss> why_in_vain(ClientId client, const Wait& wait) const;
-  // Ends the waits of a group that are in vain now.
+  // Answers the waits of the group's members that can no longer succeed.
   void end_waits(const Group& group);
   void answer(ClientId client, uint64_t id, const Status& status, ConstBytes result = {});
   void answer(ClientId client, uint64_t id, const Loss& loss);
@@ -114,10 +124,12 @@ class RendezvousTable {
   std::map<std::string, ByteBuffer, std::less<>> values_;
   size_t total_bytes_ = 0;
   std::unordered_map<ClientId, Wait> waits_;
-  // Each wait sleeps on one key only: n ranks that wait for n keys cost n entries, not n².
+  // Clients that wait for a key, by that key. Each wait sleeps on one missing key only, so n ranks
+  // that wait for n keys need n entries, not n².
   std::unordered_map<std::string, std::vector<ClientId>> sleepers_;
   std::unordered_map<ClientId, Member> members_;
-  // With members, or with a loss that those who come later have to hear of.
+  // A group exists while it has members, and after a loss, so that ranks that enter later learn of
+  // it.
   std::map<std::string, Group, std::less<>> groups_;
 };
 

@@ -83,11 +83,11 @@ struct Resolver::State : std::enable_shared_from_this<State> {
           Result<Addresses> outcome = unavailable("there is no memory left");
           try {
             outcome = look_up(host);
-          } catch (const std::exception&) {  // std::bad_alloc: nothing may leave a thread
+          } catch (const std::exception&) {  // std::bad_alloc: no exception may leave a thread
           }
           MutexLock lock(self->mutex);
           entry->outcome = std::move(outcome);
-          self->ongoing.erase(host);  // the next caller asks again
+          self->ongoing.erase(host);  // the next caller starts a new look-up
           self->changed.notify_all();
         });
     if (!thread.is_ok()) return thread.status();
@@ -99,7 +99,7 @@ struct Resolver::State : std::enable_shared_from_this<State> {
   Mutex mutex;
   CondVar changed;
   std::map<std::string, std::shared_ptr<Ongoing>> ongoing HVD_GUARDED_BY(mutex);
-  std::shared_ptr<State> itself;  // held until the resolver ends
+  std::shared_ptr<State> itself;  // released by the destructor of the Resolver
 };
 
 Resolver::Resolver(LookUp look_up) : look_up_(std::move(look_up)), state_(nullptr) {}
@@ -107,12 +107,12 @@ Resolver::Resolver(LookUp look_up) : look_up_(std::move(look_up)), state_(nullpt
 Resolver::~Resolver() {
   State* const last = state_.load();
   if (last == nullptr || last->fork_generation.in_child()) return;
-  // Threads that were left behind may hold it longer.
+  // Abandoned threads may hold it longer.
   const std::shared_ptr<State> released = std::move(last->itself);
 }
 
 Resolver& Resolver::system() {
-  // Never destroyed: a thread that was left behind may still use it while the process ends.
+  // Never destroyed: an abandoned thread may still use it while the process ends.
   static auto* const resolver =
       new Resolver([](const std::string& host) { return ask_system(host, 0); });
   return *resolver;
@@ -123,7 +123,8 @@ Resolver::State& Resolver::state() {
   while (known == nullptr || known->fork_generation.in_child()) {
     const auto made = std::make_shared<State>();
     made->itself = made;
-    // A parent's state stays as it is: its lock may be held by a thread that is not here.
+    // Leave the parent's state untouched: a thread that this process does not have may hold its
+    // lock.
     if (state_.compare_exchange_strong(known, made.get())) return *made;
     made->itself = nullptr;
   }

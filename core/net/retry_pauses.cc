@@ -9,7 +9,7 @@ namespace hvd {
 
 bool RetryPauses::pause() {
   if (deadline_.remaining() <= next_) return false;
-  // In slices if this thread can be interrupted, whose caller then finds the deadline passed.
+  // In slices if this thread has an Interrupt: after an interrupt the deadline counts as expired.
   for (const Deadline end = Deadline::after(next_); !end.expired();) {
     (void)::poll(nullptr, 0, end.poll_milliseconds());
   }

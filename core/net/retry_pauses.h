@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pauses between tries of what may succeed a moment later: a server that is not up yet, a
-// connection that was dropped before it was authenticated, a name that is not known yet. The first
-// pause is 5 ms, each next one is twice as long, the longest is half a second.
+// The pauses between tries of an action that may succeed a moment later: a server that is not up
+// yet, a connection that was closed before it was authenticated, a host name that does not exist
+// yet. The first pause is 5 ms; each pause is twice as long as the one before, up to 500 ms.
+//
+// Used by one thread, on its stack.
 #pragma once
 
 #include <chrono>
@@ -14,9 +16,10 @@ class RetryPauses {
  public:
   explicit RetryPauses(Deadline deadline) : deadline_(deadline) {}
 
-  // Sleeps before the next try. False, and at once, if the deadline comes before the pause ends.
+  // Sleeps before the next try. Returns false, at once, if the deadline is before the end of the
+  // pause.
   bool pause();
-  // How many tries there were: one more than pauses.
+  // Number of tries: one more than the number of pauses.
   int tries() const { return tries_; }
 
  private:

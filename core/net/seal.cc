@@ -14,7 +14,7 @@
 namespace hvd {
 namespace {
 
-// Keeps this key apart from all others that are made from the same secret.
+// Makes this key differ from all other keys that are derived from the same secret.
 constexpr std::string_view kLabel = "hvd sealed bytes, version 1";
 
 // HKDF (RFC 5869) with SHA-256. The secret is random and of full length, so there is no salt.
@@ -26,7 +26,7 @@ Secret derive_key(const Secret& secret, std::string_view label) {
       EVP_KDF_CTX_new(method.get()), EVP_KDF_CTX_free);
   require_openssl(context.get());
   char digest[] = "SHA256";
-  // The library takes pointers to what it only reads.
+  // OpenSSL takes non-const pointers to data that it only reads.
   auto* key = const_cast<std::byte*>(secret.bytes().data());
   auto* info = const_cast<char*>(label.data());
   const OSSL_PARAM parameters[] = {

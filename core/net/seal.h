@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seals of bytes that must not be interpreted unless a rank of this job has sent them, such as a
-// pickle, which runs code of the process that made it. A seal is HMAC-SHA-256 of
+// Seals for bytes that a rank must not interpret unless a rank of this job has sent them, such as a
+// pickle, which can run any code. A seal is HMAC-SHA-256 of
 //
 //   job · process set · operation's name · operation's number · sending rank · bytes
 //
-// where each part has a fixed length or its length before it, so that no two lists of parts are the
-// same bytes. The key is derived from the job's secret and serves nothing else. Bytes that were
-// changed, cut, or taken from another rank, operation, process set or job are refused.
+// Each part has a fixed length or is preceded by its length, so two different lists of parts are
+// never the same bytes. The key is derived from the job's secret (HKDF) and used for nothing else.
+// check() refuses bytes that were changed, cut, or taken from another rank, operation, process set
+// or job.
 //
-// Safe from any thread.
+// Any thread may call seal() and check().
 #pragma once
 
 #include <cstddef>
@@ -22,29 +23,29 @@
 
 namespace hvd {
 
-// Where sealed bytes come from.
+// Which rank sealed the bytes, and for which operation.
 struct SealOrigin {
   std::string_view operation;  // its name
-  // The operation's place in the order of its process set. No two operations of a set have the same
-  // one, which is what makes a replayed blob differ from a fresh one.
+  // Index of the operation in the order of its process set. No two operations of a set have the
+  // same number, so sealed bytes that are replayed in a later operation are refused.
   uint64_t number = 0;
   int32_t rank = 0;  // in the job
 };
 
-// Of one process set of one job.
+// Makes and checks the seals of one process set of one job.
 class Sealer {
  public:
   static constexpr size_t kSize = sizeof(Digest);
 
-  // `job` tells this job from all others with the same secret. `process_set` is a number that no
-  // other set of the job has or had.
+  // `job` differs between all jobs with the same secret. `process_set` is a number that no other
+  // process set of the job has or had.
   Sealer(const Secret& secret, ConstBytes job, uint64_t process_set);
 
-  // Writes the seal of all bytes but the last kSize into those. kInvalidArgument if there are
-  // fewer.
+  // Writes the seal of all bytes except the last kSize into the last kSize. kInvalidArgument if
+  // `sealed` is shorter than kSize.
   Status seal(const SealOrigin& origin, Bytes sealed) const;
-  // Ok if the last kSize bytes are the seal of all before them. kUnauthenticated, with the rank and
-  // the operation, if not.
+  // Ok if the last kSize bytes are the seal of the bytes before them. Otherwise kUnauthenticated,
+  // with the rank and the operation in the message.
   Status check(const SealOrigin& origin, ConstBytes sealed) const;
 
  private:
