@@ -13,13 +13,13 @@
 #include <optional>
 
 #include "launcher/environment.h"
-#include "launcher/examiner.h"
 #include "launcher/guardian.h"
 #include "launcher/host_checks.h"
+#include "launcher/host_probe.h"
 #include "launcher/link.h"
+#include "launcher/messages.h"
 #include "launcher/processes.h"
 #include "launcher/report.h"
-#include "launcher/say.h"
 #include "launcher/signals.h"
 #include "net/poller.h"
 
@@ -30,15 +30,15 @@ using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 
 // Silence and grace together leave the ranks less than ten seconds when a cable is cut.
-constexpr milliseconds kSilence{7'000};
+constexpr milliseconds kSilenceTimeout{7'000};
 constexpr milliseconds kGraceAfterSilence{2'000};
 constexpr milliseconds kGrace{5'000};
 // For what ranks have left behind when all of them have ended.
 constexpr milliseconds kGraceForOrphans{1'000};
-constexpr milliseconds kKillAgain{50};
-constexpr milliseconds kUnkillable{3'000};
+constexpr milliseconds kKillInterval{50};
+constexpr milliseconds kKillTimeout{3'000};
 // For the output of a job that was stopped, if the launcher does not take it.
-constexpr milliseconds kDrain{2'000};
+constexpr milliseconds kDrainTimeout{2'000};
 constexpr size_t kReadSize = size_t{64} << 10;
 
 enum Token : uint64_t { kInput, kOutput, kSignal, kFirstStream };
@@ -83,45 +83,45 @@ class Agent {
   // ---- The launcher
 
   void on_event(const PollEvent& event) {
-    if (event.token == kInput) return hear();
+    if (event.token == kInput) return on_input();
     if (event.token == kSignal) return on_signals();
     if (event.token == kOutput) return link_.flush();
     const size_t index = event.token - kFirstStream;
-    if (streams_[index].fd.valid()) (void)pass_on(streams_[index]);
+    if (streams_[index].fd.valid()) (void)forward_output(streams_[index]);
   }
 
-  void hear() {
+  void on_input() {
     heard_ = Clock::now();
     Status status = link_.fill().status();
     while (status.is_ok()) {
       auto message = link_.next();
       if (message.is_ok() && !message->has_value()) return;
       status = message.status();
-      if (status.is_ok()) obey(**message);
+      if (status.is_ok()) on_message(**message);
     }
-    lose_launcher(kGrace);
+    on_launcher_lost(kGrace);
   }
 
-  void obey(const Message& message) {
+  void on_message(const Message& message) {
     if (const auto* start = std::get_if<StartRanks>(&message)) start_ranks(*start);
     if (const auto* more = std::get_if<GrantCredit>(&message)) grant(more->bytes);
     if (const auto* stop = std::get_if<StopRanks>(&message)) {
-      stopped_ = true;
+      stopped_by_launcher_ = true;
       stop_ranks(milliseconds(stop->grace_ms));
     }
     if (const auto* suspend = std::get_if<Suspend>(&message)) suspended_ = suspend->suspended;
-    if (const auto* examine = std::get_if<Examine>(&message)) {
-      link_.send(examiner_.examine(*examine));
+    if (const auto* examine = std::get_if<ProbeHost>(&message)) {
+      link_.send(probe_.probe(*examine));
     }
     if (const auto* peer = std::get_if<MeasurePeer>(&message)) {
-      link_.send(examiner_.measure(*peer));
+      link_.send(probe_.measure(*peer));
     }
     heard_ = Clock::now();  // some of this takes its time
   }
 
-  void lose_launcher(milliseconds grace) {
-    if (lost_) return;
-    lost_ = true;
+  void on_launcher_lost(milliseconds grace) {
+    if (launcher_lost_) return;
+    launcher_lost_ = true;
     poller_->remove(link_.in());
     resume_streams();
     stop_ranks(grace);
@@ -130,7 +130,7 @@ class Agent {
   // Whether the link is polled for writing follows from whether there is something to write.
   Status poll_for_output() {
     link_.flush();
-    const bool wanted = link_.wants_write() && !lost_;
+    const bool wanted = link_.wants_write() && !launcher_lost_;
     if (wanted == polled_for_output_) return Status::ok();
     polled_for_output_ = wanted;
     if (wanted) return poller_->add(link_.out(), kWritable, kOutput);
@@ -149,7 +149,7 @@ class Agent {
   }
 
   Status try_start(const StartRanks& job) {
-    HVD_TRY(adopt_orphans());
+    HVD_TRY(become_subreaper());
     HVD_TRY_ASSIGN(const Endpoint rendezvous, find_rendezvous(job));
     HVD_TRY_ASSIGN(const std::vector<std::string> interfaces, usable_interfaces(job));
     std::vector<std::string> own;
@@ -212,7 +212,7 @@ class Agent {
       rank->ended = true;
       link_.send(RankExited{rank->rank, status});
     }
-    childless_ = pid < 0 && errno == ECHILD;
+    no_children_ = pid < 0 && errno == ECHILD;
   }
 
   // ---- Ending
@@ -229,8 +229,8 @@ class Agent {
 
   // Ranks have ended, but not all that they have started.
   void stop_orphans() {
-    if (orphans_told_) return;
-    orphans_told_ = true;
+    if (orphans_signalled_) return;
+    orphans_signalled_ = true;
     signal_all(descendants(), SIGTERM);
     kill_from(Clock::now() + kGraceForOrphans);
   }
@@ -240,41 +240,41 @@ class Agent {
     const std::vector<pid_t> left = descendants();
     signal_all(left, SIGKILL);
     reap();
-    kill_at_ = now + kKillAgain;
-    if (now < *killed_since_ + kUnkillable || childless_) return;
+    kill_at_ = now + kKillInterval;
+    if (now < *killed_since_ + kKillTimeout || no_children_) return;
     // Nothing is left to do about a process that waits in the kernel.
     link_.send(AgentWarning{fmt::format("cannot kill process {}", fmt::join(left, ", "))});
-    childless_ = true;
+    no_children_ = true;
   }
 
   void on_time() {
     const auto now = Clock::now();
-    if (started_ && all_ended() && !childless_) {
+    if (started_ && all_ended() && !no_children_) {
       reap();
-      if (!childless_) stop_orphans();
+      if (!no_children_) stop_orphans();
     }
-    if (kill_at_.has_value() && now >= *kill_at_ && !childless_) kill_all(now);
-    if (watch_ && now >= alive_at_) {
+    if (kill_at_.has_value() && now >= *kill_at_ && !no_children_) kill_all(now);
+    if (watch_ && now >= next_alive_at_) {
       link_.send(Alive{});
-      alive_at_ = now + kAliveEvery;
+      next_alive_at_ = now + kAliveEvery;
     }
-    if (watch_ && !suspended_ && !lost_ && now >= heard_ + kSilence) {
-      lose_launcher(kGraceAfterSilence);
+    if (watch_ && !suspended_ && !launcher_lost_ && now >= heard_ + kSilenceTimeout) {
+      on_launcher_lost(kGraceAfterSilence);
     }
     if (nothing_runs()) drain(now);
   }
 
-  bool nothing_runs() const { return (started_ && all_ended() && childless_) || no_ranks(); }
+  bool nothing_runs() const { return (started_ && all_ended() && no_children_) || no_ranks(); }
   bool no_ranks() const { return ranks_.empty() && ending_; }
 
   // Nobody is there who could write more; what has been written is still to be passed on.
   void drain(Clock::time_point now) {
-    if (stopped_ && !drain_by_.has_value()) drain_by_ = now + kDrain;
+    if (stopped_by_launcher_ && !drain_by_.has_value()) drain_by_ = now + kDrainTimeout;
     if (drain_by_.has_value() && now >= *drain_by_) discard_ = true;
     for (Stream& stream : streams_) {
       while (stream.fd.valid() && may_read()) {
         // Should a process outside the job hold the other end, it is over all the same.
-        if (!pass_on(stream)) end_stream(stream);
+        if (!forward_output(stream)) end_stream(stream);
       }
     }
     const bool drained = std::none_of(streams_.begin(), streams_.end(),
@@ -285,27 +285,27 @@ class Agent {
     }
   }
 
-  bool over() { return done_ && (lost_ || !link_.wants_write()); }
+  bool over() { return done_ && (launcher_lost_ || !link_.wants_write()); }
 
   Deadline next_deadline() const {
     Deadline next = Deadline::never();
     const auto consider = [&](Clock::time_point when) { next = earlier(next, Deadline::at(when)); };
-    if (kill_at_.has_value() && !childless_) consider(*kill_at_);
-    if (watch_) consider(alive_at_);
-    if (watch_ && !suspended_ && !lost_) consider(heard_ + kSilence);
+    if (kill_at_.has_value() && !no_children_) consider(*kill_at_);
+    if (watch_) consider(next_alive_at_);
+    if (watch_ && !suspended_ && !launcher_lost_) consider(heard_ + kSilenceTimeout);
     if (drain_by_.has_value() && !discard_) consider(*drain_by_);
     return next;
   }
 
   // ---- Output
 
-  bool may_read() const { return credit_ > 0 || lost_ || discard_; }
+  bool may_read() const { return credit_ > 0 || launcher_lost_ || discard_; }
 
   // False when there is nothing to read at present.
-  bool pass_on(Stream& stream) {
+  bool forward_output(Stream& stream) {
     if (!may_read()) return true;
     std::array<char, kReadSize> buffer;
-    const bool drop = lost_ || discard_;
+    const bool drop = launcher_lost_ || discard_;
     const size_t most = drop ? buffer.size() : std::min<size_t>(buffer.size(), credit_);
     const ssize_t count = ::read(stream.fd.get(), buffer.data(), most);
     if (count < 0) return errno == EINTR;
@@ -349,18 +349,18 @@ class Agent {
   Signals signals_;
   const std::unique_ptr<Poller> poller_;
   Link link_;
-  Examiner examiner_;
+  HostProbe probe_;
   std::vector<Rank> ranks_;
   std::vector<Stream> streams_;
   uint64_t credit_ = kOutputWindow;
 
   bool started_ = false;
   bool suspended_ = false;
-  bool lost_ = false;     // the launcher
-  bool stopped_ = false;  // by the launcher
+  bool launcher_lost_ = false;        // the launcher
+  bool stopped_by_launcher_ = false;  // by the launcher
   bool ending_ = false;
-  bool orphans_told_ = false;
-  bool childless_ = false;
+  bool orphans_signalled_ = false;
+  bool no_children_ = false;
   bool discard_ = false;
   bool done_ = false;
   bool paused_ = false;
@@ -369,23 +369,23 @@ class Agent {
   std::optional<Clock::time_point> killed_since_;
   std::optional<Clock::time_point> drain_by_;
   Clock::time_point heard_ = Clock::now();
-  Clock::time_point alive_at_ = Clock::now();
+  Clock::time_point next_alive_at_ = Clock::now();
 };
 
-int look_after_ranks(bool remote) {
+int supervise_ranks(bool remote) {
   ::setpgid(0, 0);  // so that nobody kills this process and the one around it by one signal
   raise_descriptor_limit();
   auto signals = Signals::block({SIGCHLD, SIGTERM, SIGINT, SIGHUP});
   auto poller = Poller::create();
   Status status = signals.is_ok() ? poller.status() : signals.status();
   if (status.is_ok()) status = Agent(remote, std::move(*signals), std::move(*poller)).run();
-  return status.is_ok() ? 0 : complain(status.message(), kFailure);
+  return status.is_ok() ? 0 : print_error(status.message(), kFailure);
 }
 
 }  // namespace
 
 int run_agent(bool remote) {
-  return run_guarded([remote] { return look_after_ranks(remote); });
+  return run_guarded([remote] { return supervise_ranks(remote); });
 }
 
 }  // namespace hvd::launcher

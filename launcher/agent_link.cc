@@ -9,10 +9,10 @@
 namespace hvd::launcher {
 namespace {
 
-constexpr size_t kSaidLimit = size_t{4} << 10;
+constexpr size_t kDiagnosticsLimit = size_t{4} << 10;
 
 std::string last_part(const std::string& text) {
-  return text.size() > kSaidLimit ? text.substr(text.size() - kSaidLimit) : text;
+  return text.size() > kDiagnosticsLimit ? text.substr(text.size() - kDiagnosticsLimit) : text;
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ AgentLink::~AgentLink() {
 size_t AgentLink::fill() {
   if (link_ == nullptr) return 0;
   const Result<size_t> count = link_->fill();
-  noise_ = link_->noise();
+  shell_output_ = link_->shell_output();
   if (count.is_ok()) return *count;
   close();
   return 0;
@@ -57,7 +57,7 @@ std::optional<Message> AgentLink::next() {
   if (link_ == nullptr) return std::nullopt;
   auto message = link_->next();
   if (message.is_ok()) return std::move(*message);
-  said_ += message.status().message();
+  diagnostics_ += message.status().message();
   close();
   return std::nullopt;
 }
@@ -101,13 +101,13 @@ std::vector<std::string> AgentLink::take_error_lines() {
       break;
     }
     const std::string_view bytes(buffer.data(), static_cast<size_t>(count));
-    said_ = last_part(said_.append(bytes));
+    diagnostics_ = last_part(diagnostics_.append(bytes));
     error_splitter_.feed(bytes, keep);
   }
   return lines;
 }
 
-std::string AgentLink::said() const { return last_part(noise_) + said_; }
+std::string AgentLink::diagnostics() const { return last_part(shell_output_) + diagnostics_; }
 
 void AgentLink::close() {
   if (link_ == nullptr) return;

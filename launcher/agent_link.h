@@ -35,10 +35,10 @@ class AgentLink {
   // Writes what is queued and polls for the rest.
   void flush();
 
-  // Lines that came by standard error since the last call; all of it is kept for said().
+  // Lines that came by standard error since the last call; all of it is kept for diagnostics().
   std::vector<std::string> take_error_lines();
   // The last of what it has written, other than messages.
-  std::string said() const;
+  std::string diagnostics() const;
 
   // Closes the connection. Without it an agent ends by itself.
   void close();
@@ -59,8 +59,8 @@ class AgentLink {
   std::unique_ptr<Link> link_;
   Fd error_;
   LineSplitter error_splitter_;
-  std::string said_;
-  std::string noise_;
+  std::string diagnostics_;
+  std::string shell_output_;
   bool polled_for_output_ = false;
   std::optional<int> status_;
 };

@@ -14,9 +14,9 @@
 
 #include "base/function_ref.h"
 #include "launcher/agent_link.h"
-#include "launcher/examiner.h"
+#include "launcher/host_probe.h"
+#include "launcher/messages.h"
 #include "launcher/remote.h"
-#include "launcher/say.h"
 #include "launcher/signals.h"
 #include "net/poller.h"
 #include "net/secret.h"
@@ -34,7 +34,7 @@ constexpr uint64_t kTokensPerHost = 4;
 constexpr seconds kAnswerTimeout{12};
 
 // Of a process whose connection has ended: how it ended itself.
-int wait_for_end(pid_t pid) {
+int reap_agent(pid_t pid) {
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!wait_for(process.get(), POLLIN, Deadline::after(seconds(1))).is_ok()) {
     (void)::kill(pid, SIGTERM);
@@ -44,9 +44,9 @@ int wait_for_end(pid_t pid) {
   return status;
 }
 
-class Examination {
+class DoctorRunner {
  public:
-  Examination(const Doctor& doctor, std::unique_ptr<Poller> poller)
+  DoctorRunner(const Doctor& doctor, std::unique_ptr<Poller> poller)
       : doctor_(doctor),
         secret_(SecretText(Secret::generate().to_base64())),
         poller_(std::move(poller)),
@@ -63,7 +63,7 @@ class Examination {
         return each.findings.has_value() || !each.trouble.empty();
       });
     };
-    HVD_TRY(listen(Deadline::after(doctor_.start_timeout + kAnswerTimeout), known));
+    HVD_TRY(serve_agents(Deadline::after(doctor_.start_timeout + kAnswerTimeout), known));
     for (HostRecord& each : records_) {
       if (!each.findings.has_value() && each.trouble.empty()) each.trouble = "no answer in time";
     }
@@ -85,13 +85,13 @@ class Examination {
   }
 
   // Serves the agents until `done`, or until the deadline.
-  Status listen(Deadline deadline, FunctionRef<bool()> done) {
+  Status serve_agents(Deadline deadline, FunctionRef<bool()> done) {
     std::vector<PollEvent> events;
     while (!done() && !deadline.expired()) {
-      HVD_TRY(poller_->wait(events, earlier(deadline, Deadline::at(alive_at_))));
+      HVD_TRY(poller_->wait(events, earlier(deadline, Deadline::at(next_alive_at_))));
       for (const PollEvent& event : events) on_event(event);
-      if (Clock::now() < alive_at_) continue;
-      alive_at_ = Clock::now() + kAliveEvery;
+      if (Clock::now() < next_alive_at_) continue;
+      next_alive_at_ = Clock::now() + kAliveEvery;
       for (size_t i = 0; i < links_.size(); ++i) {
         if (!records_[i].version.empty()) links_[i]->send(Alive{});
       }
@@ -106,16 +106,16 @@ class Examination {
     // What ssh says is kept, and is part of why a host cannot be reached.
     if (event.token % kTokensPerHost == 2) return (void)link.take_error_lines();
     (void)link.fill();
-    while (const auto message = link.next()) take(i, *message);
-    if (!link.is_open()) lose(i);
+    while (const auto message = link.next()) on_message(i, *message);
+    if (!link.is_open()) on_agent_lost(i);
   }
 
-  void take(size_t i, const Message& message) {
+  void on_message(size_t i, const Message& message) {
     HostRecord& record = records_[i];
     if (const auto* ready = std::get_if<AgentReady>(&message)) {
       record.version = ready->version;
       if (ready->version == HVD_VERSION) {
-        links_[i]->send(Examine{secret_, doctor_.interfaces, doctor_.tls});
+        links_[i]->send(ProbeHost{secret_, doctor_.interfaces, doctor_.tls});
       } else {
         record.trouble = fmt::format("it has version {} of horovodrun, this one is {}",
                                      ready->version, HVD_VERSION);
@@ -125,17 +125,18 @@ class Examination {
       record.findings = *findings;
       record.clock_ahead_us = findings->clock_us - wall_clock_us();
     }
-    if (const auto* measured = std::get_if<Measured>(&message)) measured_ = *measured;
+    if (const auto* measured = std::get_if<Measurement>(&message)) measured_ = *measured;
   }
 
-  void lose(size_t i) {
-    const int status = wait_for_end(links_[i]->pid());
+  void on_agent_lost(size_t i) {
+    const int status = reap_agent(links_[i]->pid());
     (void)links_[i]->take_error_lines();
     HostRecord& record = records_[i];
     if (!record.trouble.empty()) return;
-    record.trouble = record.version.empty() && record.remote
-                         ? explain_remote(doctor_.shell, record.name, status, links_[i]->said())
-                         : "the connection to its agent has ended";
+    record.trouble =
+        record.version.empty() && record.remote
+            ? explain_remote(doctor_.shell, record.name, status, links_[i]->diagnostics())
+            : "the connection to its agent has ended";
     record.findings.reset();
   }
 
@@ -151,9 +152,9 @@ class Examination {
       const size_t to = well[(k + 1) % well.size()];
       measured_.reset();
       links_[from]->send(MeasurePeer{records_[to].findings->rendezvous});
-      HVD_TRY(listen(Deadline::after(kAnswerTimeout),
-                     [&] { return measured_.has_value() || !links_[from]->is_open(); }));
-      paths_.push_back({from, to, measured_.value_or(Measured{.problem = "no answer in time"})});
+      HVD_TRY(serve_agents(Deadline::after(kAnswerTimeout),
+                           [&] { return measured_.has_value() || !links_[from]->is_open(); }));
+      paths_.push_back({from, to, measured_.value_or(Measurement{.problem = "no answer in time"})});
     }
     return Status::ok();
   }
@@ -164,26 +165,26 @@ class Examination {
   std::vector<std::unique_ptr<AgentLink>> links_;
   std::vector<HostRecord> records_;
   std::vector<PathRecord> paths_;
-  std::optional<Measured> measured_;  // the answer that is waited for
-  Clock::time_point alive_at_ = Clock::now();
+  std::optional<Measurement> measured_;  // the answer that is waited for
+  Clock::time_point next_alive_at_ = Clock::now();
 };
 
-Result<Verdict> examine(const Doctor& doctor) {
+Result<Verdict> diagnose(const Doctor& doctor) {
   HVD_TRY(Signals::block({}).status());  // an agent that has gone must not end us by SIGPIPE
   HVD_TRY_ASSIGN(std::unique_ptr<Poller> poller, Poller::create());
-  return Examination(doctor, std::move(poller)).run();
+  return DoctorRunner(doctor, std::move(poller)).run();
 }
 
 }  // namespace
 
 int run_doctor(const Doctor& doctor) {
   const int shown =
-      show(fmt::format("horovodrun {} looks at {} host(s); this takes some seconds.\n", HVD_VERSION,
-                       doctor.hosts.size()));
+      print_output(fmt::format("horovodrun {} looks at {} host(s); this takes some seconds.\n",
+                               HVD_VERSION, doctor.hosts.size()));
   if (shown != 0) return shown;
-  const auto verdict = examine(doctor);
-  if (!verdict.is_ok()) return complain(verdict.status().message(), kFailure);
-  if (const int code = show(verdict->text); code != 0) return code;
+  const auto verdict = diagnose(doctor);
+  if (!verdict.is_ok()) return print_error(verdict.status().message(), kFailure);
+  if (const int code = print_output(verdict->text); code != 0) return code;
   return verdict->problems == 0 ? 0 : kFailure;
 }
 

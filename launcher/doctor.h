@@ -29,7 +29,7 @@ struct HostRecord {
 struct PathRecord {
   size_t from = 0;
   size_t to = 0;
-  Measured measured;
+  Measurement measured;
 };
 
 struct Verdict {

@@ -10,7 +10,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-void lay_over(Variables& variables, const std::vector<std::string>& settings) {
+void apply_settings(Variables& variables, const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos) continue;
@@ -18,7 +18,7 @@ void lay_over(Variables& variables, const std::vector<std::string>& settings) {
   }
 }
 
-void set_place(Variables& variables, const Slot& slot) {
+void set_slot_variables(Variables& variables, const Slot& slot) {
   variables["HOROVOD_RANK"] = std::to_string(slot.rank);
   variables["HOROVOD_SIZE"] = std::to_string(slot.size);
   variables["HOROVOD_LOCAL_RANK"] = std::to_string(slot.local_rank);
@@ -51,14 +51,14 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& own,
                                           const Endpoint& rendezvous,
                                           const std::vector<std::string>& interfaces) {
   Variables variables;
-  lay_over(variables, own);
+  apply_settings(variables, own);
   variables.erase("HOROVOD_ELASTIC");  // of another job, one of whose ranks has started this one
-  lay_over(variables, job.environment);
+  apply_settings(variables, job.environment);
   // What Python prints shows at once, not in blocks of 8 KiB.
   variables.emplace("PYTHONUNBUFFERED", "1");
   variables.emplace("HOROVOD_CONTROLLER", "gloo");
   variables.emplace("HOROVOD_CPU_OPERATIONS", "gloo");
-  set_place(variables, slot);
+  set_slot_variables(variables, slot);
   set_interfaces(variables, interfaces, !job.interfaces.empty());
   variables["HOROVOD_RENDEZVOUS"] = rendezvous.to_string();
   variables["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = rendezvous.host();

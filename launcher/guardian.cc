@@ -10,15 +10,15 @@
 #include <csignal>
 
 #include "base/deadline.h"
+#include "launcher/messages.h"
 #include "launcher/processes.h"
-#include "launcher/say.h"
 
 namespace hvd::launcher {
 namespace {
 
 // SIGKILL works at once, except on a process that waits in the kernel.
-constexpr std::chrono::seconds kGuardianGivesUp{3};
-constexpr timespec kGuardianKillsAgain{.tv_sec = 0, .tv_nsec = 20'000'000};
+constexpr std::chrono::seconds kKillTimeout{3};
+constexpr timespec kKillInterval{.tv_sec = 0, .tv_nsec = 20'000'000};
 
 // Its status, as waitpid gives it.
 int wait_for_inner(pid_t inner, const sigset_t& signals) {
@@ -33,19 +33,19 @@ int wait_for_inner(pid_t inner, const sigset_t& signals) {
 }
 
 // What the inner one has left to us.
-void kill_the_rest(const sigset_t& signals) {
-  const Deadline deadline = Deadline::after(kGuardianGivesUp);
+void kill_descendants(const sigset_t& signals) {
+  const Deadline deadline = Deadline::after(kKillTimeout);
   while (!deadline.expired()) {
     signal_all(descendants(), SIGKILL);
     pid_t ended = 0;
     while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
     }
     if (ended < 0) return;  // there are no more
-    (void)::sigtimedwait(&signals, nullptr, &kGuardianKillsAgain);
+    (void)::sigtimedwait(&signals, nullptr, &kKillInterval);
   }
 }
 
-int end_like(int status) {
+int exit_like(int status) {
   if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
   const rlimit no_core{};
   ::setrlimit(RLIMIT_CORE, &no_core);  // the inner one has left its own
@@ -59,8 +59,8 @@ int end_like(int status) {
 }  // namespace
 
 int run_guarded(FunctionRef<int()> work) {
-  if (const Status status = adopt_orphans(); !status.is_ok()) {
-    return complain(status.message(), kFailure);
+  if (const Status status = become_subreaper(); !status.is_ok()) {
+    return print_error(status.message(), kFailure);
   }
   sigset_t signals;
   sigset_t before;
@@ -69,15 +69,15 @@ int run_guarded(FunctionRef<int()> work) {
   ::sigprocmask(SIG_BLOCK, &signals, &before);
   const pid_t outer = ::getpid();
   const pid_t inner = ::fork();
-  if (inner < 0) return complain(io_error("fork", errno).message(), kFailure);
+  if (inner < 0) return print_error(io_error("fork", errno).message(), kFailure);
   if (inner == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return ::getppid() == outer ? work() : 1;
   }
   const int status = wait_for_inner(inner, signals);
-  kill_the_rest(signals);
-  return end_like(status);
+  kill_descendants(signals);
+  return exit_like(status);
 }
 
 }  // namespace hvd::launcher

@@ -16,8 +16,8 @@ namespace hvd::launcher {
 namespace {
 
 // Below the silence after which the launcher gives a host up.
-constexpr std::chrono::seconds kStoreTimeout{5};
-constexpr std::chrono::seconds kProofTimeout{2};
+constexpr std::chrono::seconds kRendezvousTimeout{5};
+constexpr std::chrono::seconds kHandshakeTimeout{2};
 
 std::string home() {
   const char* folder = std::getenv("HOME");
@@ -42,7 +42,7 @@ Result<Endpoint> find_rendezvous(const StartRanks& job) {
   }
   if (job.one_host && !candidates.empty()) return candidates.front();
   HVD_TRY_ASSIGN(const Secret secret, Secret::from_base64(job.secret.text()));
-  const Deadline deadline = Deadline::after(kStoreTimeout);
+  const Deadline deadline = Deadline::after(kRendezvousTimeout);
   RetryPauses pauses(deadline);
   std::string why = "no address";
   while (!candidates.empty()) {
@@ -53,7 +53,7 @@ Result<Endpoint> find_rendezvous(const StartRanks& job) {
     }
     HVD_TRY_ASSIGN(const Endpoint peer, peer_endpoint(*socket));
     const auto stream = connect_stream(std::move(*socket), secret, {job.tls},
-                                       earlier(deadline, Deadline::after(kProofTimeout)));
+                                       earlier(deadline, Deadline::after(kHandshakeTimeout)));
     if (stream.is_ok()) return peer;
     why = fmt::format("{}: {}", peer.to_string(), stream.status().message());
     // It had too many connections, or it is a proxy whose backend is not up.

@@ -17,7 +17,7 @@ size_t find_end(std::string_view text) {
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
 // At most `limit`, and not inside a character, unless it is no UTF-8 anyway.
-size_t cut_of(std::string_view text, size_t limit) {
+size_t cut_position(std::string_view text, size_t limit) {
   for (size_t cut = limit; cut > 0 && limit - cut < 4; --cut) {
     if (!is_continuation(text[cut])) return cut;
   }
@@ -55,7 +55,7 @@ void LineSplitter::emit_line(std::string_view line, Emit emit) {
 void LineSplitter::keep(std::string_view bytes, Emit emit) {
   rest_ += bytes;
   while (rest_.size() > kLongestLine) {
-    const size_t cut = cut_of(rest_, kLongestLine);
+    const size_t cut = cut_position(rest_, kLongestLine);
     emit(rest_.substr(0, cut) + "\n", true);
     rest_.erase(0, cut);
   }

@@ -14,15 +14,15 @@ namespace hvd::launcher {
 namespace {
 
 constexpr std::string_view kPreamble = "\x01horovod agent\x02\n";
-constexpr size_t kNoiseLimit = size_t{64} << 10;
+constexpr size_t kShellOutputLimit = size_t{64} << 10;
 constexpr size_t kReadSize = size_t{64} << 10;
 
-Secret known_key() {
+Secret zero_key() {
   const std::array<std::byte, Secret::kSize> zeros{};
   return Secret::from_bytes(zeros);
 }
 
-void unblock(const Fd& fd) {
+void set_nonblocking(const Fd& fd) {
   (void)::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
 }
 
@@ -31,11 +31,11 @@ void unblock(const Fd& fd) {
 Link::Link(Side side, Fd in, Fd out)
     : in_(std::move(in)),
       write_(std::move(out)),
-      reader_(known_key()),
-      writer_(known_key()),
+      reader_(zero_key()),
+      writer_(zero_key()),
       synchronized_(side == Side::kAgent) {
-  unblock(in_);
-  unblock(write_);
+  set_nonblocking(in_);
+  set_nonblocking(write_);
   if (side == Side::kAgent) {
     const ConstBytes preamble = bytes_of(kPreamble);
     out_.assign(preamble.begin(), preamble.end());
@@ -54,20 +54,20 @@ Result<size_t> Link::fill() {
   if (synchronized_) {
     reader_.feed(bytes);
   } else {
-    skip_noise(text_of(bytes));
+    skip_to_preamble(text_of(bytes));
   }
   return bytes.size();
 }
 
-void Link::skip_noise(std::string_view text) {
-  noise_ += text;
-  const size_t preamble = noise_.find(kPreamble);
+void Link::skip_to_preamble(std::string_view text) {
+  shell_output_ += text;
+  const size_t preamble = shell_output_.find(kPreamble);
   if (preamble != std::string::npos) {
     synchronized_ = true;
-    reader_.feed(bytes_of(std::string_view(noise_).substr(preamble + kPreamble.size())));
-    noise_.resize(preamble);
-  } else if (noise_.size() > kNoiseLimit) {
-    noise_.erase(0, noise_.size() - kNoiseLimit);
+    reader_.feed(bytes_of(std::string_view(shell_output_).substr(preamble + kPreamble.size())));
+    shell_output_.resize(preamble);
+  } else if (shell_output_.size() > kShellOutputLimit) {
+    shell_output_.erase(0, shell_output_.size() - kShellOutputLimit);
   }
 }
 

@@ -41,17 +41,17 @@ class Link {
   int in() const { return in_.get(); }
   int out() const { return write_.get(); }
   // What somebody else has written before the agent came up.
-  const std::string& noise() const { return noise_; }
+  const std::string& shell_output() const { return shell_output_; }
 
  private:
-  void skip_noise(std::string_view text);
+  void skip_to_preamble(std::string_view text);
 
   Fd in_;
   Fd write_;
   FrameReader reader_;
   FrameWriter writer_;
   bool synchronized_;
-  std::string noise_;
+  std::string shell_output_;
   ByteBuffer out_;
   size_t out_start_ = 0;
 };

@@ -10,30 +10,30 @@
 #include "base/log.h"
 #include "launcher/agent.h"
 #include "launcher/doctor.h"
+#include "launcher/messages.h"
 #include "launcher/plan/plan.h"
 #include "launcher/processes.h"
 #include "launcher/run.h"
 #include "launcher/run_program.h"
-#include "launcher/say.h"
 
 namespace hvd::launcher {
 namespace {
 
-int carry_out(const PrintText& print) { return show(print.text); }
-int carry_out(const Doctor& doctor) { return run_doctor(doctor); }
-int carry_out(const Launch& launch) { return run(launch); }
-int carry_out(const ProgramLaunch& program) { return run_program(program); }
-int carry_out(const ElasticLaunch& /*elastic*/) {
-  return complain("elastic jobs (--min-np, --host-discovery-script) cannot be started yet",
-                  kFailure);
+int execute(const PrintText& print) { return print_output(print.text); }
+int execute(const Doctor& doctor) { return run_doctor(doctor); }
+int execute(const Launch& launch) { return run(launch); }
+int execute(const ProgramLaunch& program) { return run_program(program); }
+int execute(const ElasticLaunch& /*elastic*/) {
+  return print_error("elastic jobs (--min-np, --host-discovery-script) cannot be started yet",
+                     kFailure);
 }
 
 int start(const std::vector<std::string>& arguments) {
-  const auto plan = make_plan(arguments, this_process());
-  if (!plan.is_ok()) return complain(plan.status().message(), kUsageError);
+  const auto plan = make_plan(arguments, this_system());
+  if (!plan.is_ok()) return print_error(plan.status().message(), kUsageError);
   configure_log(plan->log_level, plan->log_hide_time);
-  for (const std::string& warning : plan->warnings) (void)complain(warning, 0);
-  return std::visit([](const auto& action) { return carry_out(action); }, plan->action);
+  for (const std::string& warning : plan->warnings) (void)print_error(warning, 0);
+  return std::visit([](const auto& action) { return execute(action); }, plan->action);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ int start(const std::vector<std::string>& arguments) {
 // What is thrown is the want of memory or of threads. What was started then ends with this process:
 // agents and ranks miss their launcher.
 int main(int argc, char** argv) try {
-  hvd::launcher::complete_inheritance();
+  hvd::launcher::repair_inherited_state();
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   // How horovodrun starts itself on each host; no one else does.
   if (!arguments.empty() && arguments[0] == "--agent") {

@@ -225,7 +225,7 @@ void Printer::end(int rank, OutputStream stream) {
   queue(std::move(item));
 }
 
-void Printer::say(std::string_view line) {
+void Printer::print_message(std::string_view line) {
   queue({.stream = OutputStream::kStderr, .text = fmt::format("{}\n", line)});
 }
 

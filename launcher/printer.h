@@ -38,7 +38,7 @@ class Printer {
   // Shows a last line that has no newline.
   void end(int rank, OutputStream stream);
   // A line of the launcher itself, on standard error.
-  void say(std::string_view line);
+  void print_message(std::string_view line);
 
   struct Written {
     size_t owner;

@@ -54,7 +54,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 
 // Everything that a child needs between fork and exec, where it may neither allocate nor lock. The
 // descriptors are numbers because a forked child closes every Fd.
-struct Preparation {
+struct ChildSetup {
   const char* program;
   std::vector<char*> command;
   std::vector<char*> environment;
@@ -76,37 +76,37 @@ void restore_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-[[noreturn]] void give_up(int report) {
+[[noreturn]] void report_errno(int report) {
   const int error = errno;
   (void)!::write(report, &error, sizeof(error));
   ::_exit(127);
 }
 
-[[noreturn]] void become(Preparation& p) {
-  if (p.new_session && ::setsid() < 0) give_up(p.report);
-  if (p.new_group && ::setpgid(0, 0) < 0) give_up(p.report);
+[[noreturn]] void exec_child(ChildSetup& p) {
+  if (p.new_session && ::setsid() < 0) report_errno(p.report);
+  if (p.new_group && ::setpgid(0, 0) < 0) report_errno(p.report);
   if (p.parent_death_signal != 0) {
     ::prctl(PR_SET_PDEATHSIG, p.parent_death_signal);
     if (::getppid() != p.parent) ::_exit(127);  // it has ended before we could ask
   }
   for (int stream = 0; stream < 3; ++stream) {
-    if (::dup2(p.streams[static_cast<size_t>(stream)], stream) < 0) give_up(p.report);
+    if (::dup2(p.streams[static_cast<size_t>(stream)], stream) < 0) report_errno(p.report);
   }
-  if (p.directory != nullptr && ::chdir(p.directory) != 0) give_up(p.report);
+  if (p.directory != nullptr && ::chdir(p.directory) != 0) report_errno(p.report);
   if (original_limit.has_value()) ::setrlimit(RLIMIT_NOFILE, &*original_limit);
   restore_signals();
   if (!p.environment.empty()) environ = p.environment.data();  // execvp looks for PATH there
   ::execvp(p.program, p.command.data());
-  give_up(p.report);
+  report_errno(p.report);
 }
 
 // Duplicates above the standard streams, which no Fd owns: the child keeps them through fork.
-class BareFd {
+class UnownedFd {
  public:
-  explicit BareFd(int fd) : fd_(::fcntl(fd, F_DUPFD_CLOEXEC, 3)) {}
-  ~BareFd() { close(); }
-  BareFd(const BareFd&) = delete;
-  BareFd& operator=(const BareFd&) = delete;
+  explicit UnownedFd(int fd) : fd_(::fcntl(fd, F_DUPFD_CLOEXEC, 3)) {}
+  ~UnownedFd() { close(); }
+  UnownedFd(const UnownedFd&) = delete;
+  UnownedFd& operator=(const UnownedFd&) = delete;
   int get() const { return fd_; }
   void close() {
     if (fd_ >= 0) ::close(fd_);
@@ -139,7 +139,7 @@ struct Streams {
 
 Result<Streams> make_streams(const SpawnOptions& options, Child& child) {
   Streams streams;
-  if (options.in_our_place) return streams;
+  if (options.inherit_everything) return streams;
   if (options.give_input) {
     HVD_TRY_ASSIGN(Pipe pipe, make_pipe());
     streams.input = std::move(pipe.read);
@@ -165,28 +165,28 @@ Result<Child> spawn(const SpawnOptions& options) {
   HVD_TRY_ASSIGN(Pipe report, make_pipe());
   HVD_TRY_ASSIGN(const Streams made, make_streams(options, child));
   const auto either = [](const Fd& fd, int own) { return fd.valid() ? fd.get() : own; };
-  const BareFd streams[] = {BareFd(either(made.input, STDIN_FILENO)),
-                            BareFd(either(made.output, STDOUT_FILENO)),
-                            BareFd(either(made.error, STDERR_FILENO))};
-  BareFd report_to(report.write.get());
+  const UnownedFd streams[] = {UnownedFd(either(made.input, STDIN_FILENO)),
+                               UnownedFd(either(made.output, STDOUT_FILENO)),
+                               UnownedFd(either(made.error, STDERR_FILENO))};
+  UnownedFd report_to(report.write.get());
   if (streams[0].get() < 0 || streams[1].get() < 0 || report_to.get() < 0) {
     return spawn_error("dup", errno);
   }
   const std::string& program = options.program.empty() ? options.command[0] : options.program;
-  Preparation preparation{program.c_str(),
-                          pointers_to(options.command),
-                          {},
-                          options.directory.empty() ? nullptr : options.directory.c_str(),
-                          !options.in_our_place && !options.new_session,
-                          options.new_session,
-                          options.parent_death_signal,
-                          ::getpid(),
-                          {streams[0].get(), streams[1].get(), streams[2].get()},
-                          report_to.get()};
-  if (!options.environment.empty()) preparation.environment = pointers_to(options.environment);
+  ChildSetup setup{program.c_str(),
+                   pointers_to(options.command),
+                   {},
+                   options.directory.empty() ? nullptr : options.directory.c_str(),
+                   !options.inherit_everything && !options.new_session,
+                   options.new_session,
+                   options.parent_death_signal,
+                   ::getpid(),
+                   {streams[0].get(), streams[1].get(), streams[2].get()},
+                   report_to.get()};
+  if (!options.environment.empty()) setup.environment = pointers_to(options.environment);
   child.pid = ::fork();
   if (child.pid < 0) return spawn_error("fork", errno);
-  if (child.pid == 0) become(preparation);
+  if (child.pid == 0) exec_child(setup);
   report.write.reset();
   report_to.close();
   HVD_TRY(wait_for_exec(report.read, program, child.pid));
@@ -222,12 +222,12 @@ void signal_all(const std::vector<pid_t>& processes, int signal) {
   for (const pid_t pid : processes) (void)::kill(pid, signal);
 }
 
-Status adopt_orphans() {
+Status become_subreaper() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0) return Status::ok();
   return io_error("PR_SET_CHILD_SUBREAPER", errno);
 }
 
-void complete_inheritance() {
+void repair_inherited_state() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     // What is opened takes the lowest number that is free.
     if (::fcntl(stream, F_GETFD) < 0) (void)!::open("/dev/null", O_RDWR);

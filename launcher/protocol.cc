@@ -8,7 +8,7 @@ namespace hvd::launcher {
 namespace {
 
 // Writes or reads the fields of a message in one order, so that the two cannot come to differ.
-class Writing {
+class FieldWriter {
  public:
   template <typename... Fields>
   Status operator()(const Fields&... fields) {
@@ -34,9 +34,9 @@ class Writing {
   }
 };
 
-class Reading {
+class FieldReader {
  public:
-  explicit Reading(ConstBytes bytes) : in(bytes) {}
+  explicit FieldReader(ConstBytes bytes) : in(bytes) {}
   template <typename... Fields>
   Status operator()(Fields&... fields) {
     Status status;
@@ -99,14 +99,14 @@ Status fields(Codec& codec, auto& m) {
     return codec(m.rank, m.status);
   } else if constexpr (std::is_same_v<T, AgentWarning> || std::is_same_v<T, AgentFailed>) {
     return codec(m.text);
-  } else if constexpr (std::is_same_v<T, Examine>) {
+  } else if constexpr (std::is_same_v<T, ProbeHost>) {
     return codec(m.secret, m.interfaces, m.tls);
   } else if constexpr (std::is_same_v<T, Findings>) {
     return codec(m.cpus, m.shared_memory, m.clock_us, m.interfaces, m.frameworks, m.rendezvous,
                  m.problem);
   } else if constexpr (std::is_same_v<T, MeasurePeer>) {
     return codec(m.rendezvous);
-  } else if constexpr (std::is_same_v<T, Measured>) {
+  } else if constexpr (std::is_same_v<T, Measurement>) {
     return codec(m.via, m.round_trip_ns, m.bytes_per_second, m.problem);
   } else {
     return Status::ok();
@@ -117,10 +117,10 @@ using Decode = Result<Message> (*)(ConstBytes);
 
 template <typename T>
 Result<Message> decode_as(ConstBytes bytes) {
-  Reading reading(bytes);
+  FieldReader reader(bytes);
   T message;
-  HVD_TRY(fields(reading, message));
-  HVD_TRY(reading.in.finish());
+  HVD_TRY(fields(reader, message));
+  HVD_TRY(reader.in.finish());
   return Message(std::move(message));
 }
 
@@ -133,10 +133,10 @@ constexpr auto decoders(std::index_sequence<Kinds...>) {
 }  // namespace
 
 ByteBuffer encode(const Message& message) {
-  Writing writing;
-  writing.out.put(static_cast<uint8_t>(message.index()));
-  std::visit([&](const auto& m) { (void)fields(writing, m); }, message);
-  return writing.out.take();
+  FieldWriter writer;
+  writer.out.put(static_cast<uint8_t>(message.index()));
+  std::visit([&](const auto& m) { (void)fields(writer, m); }, message);
+  return writer.out.take();
 }
 
 Result<Message> decode(ConstBytes bytes) {

@@ -116,11 +116,11 @@ struct AgentDone {
 // ---------------------------------------------------------------------
 
 // Asks what the host has, and to serve a rendezvous server that others can measure the way to.
-struct Examine {
+struct ProbeHost {
   SecretText secret;
   std::vector<std::string> interfaces;  // as in StartRanks
   bool tls = false;
-  bool operator==(const Examine&) const = default;
+  bool operator==(const ProbeHost&) const = default;
 };
 
 struct Findings {
@@ -140,17 +140,17 @@ struct MeasurePeer {
   bool operator==(const MeasurePeer&) const = default;
 };
 
-struct Measured {
+struct Measurement {
   std::string via;
   uint64_t round_trip_ns = 0;
   uint64_t bytes_per_second = 0;
   std::string problem;  // why there is nothing to say
-  bool operator==(const Measured&) const = default;
+  bool operator==(const Measurement&) const = default;
 };
 
 using Message = std::variant<StartRanks, GrantCredit, StopRanks, Suspend, Alive, AgentReady,
                              RankStarted, RankOutput, RankExited, AgentWarning, AgentFailed,
-                             AgentDone, Examine, Findings, MeasurePeer, Measured>;
+                             AgentDone, ProbeHost, Findings, MeasurePeer, Measurement>;
 
 ByteBuffer encode(const Message& message);
 Result<Message> decode(ConstBytes bytes);

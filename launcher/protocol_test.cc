@@ -33,10 +33,10 @@ std::vector<Message> one_of_each() {
           AgentWarning{"so so"},
           AgentFailed{"no such command"},
           AgentDone{},
-          Examine{SecretText("hush"), {"eth0"}, true},
+          ProbeHost{SecretText("hush"), {"eth0"}, true},
           Findings{8, uint64_t{1} << 34, -1, {"lo 127.0.0.1/8"}, {"torch 2.1"}, {"[::1]:7"}, "no"},
           MeasurePeer{{"10.0.0.1:7000"}},
-          Measured{"10.0.0.1:7000", 50'000, uint64_t{1} << 33, "none"}};
+          Measurement{"10.0.0.1:7000", 50'000, uint64_t{1} << 33, "none"}};
 }
 
 TEST(Protocol, EveryMessageSurvivesTheTrip) {
@@ -89,13 +89,14 @@ class LinkTest : public ::testing::Test {
 };
 
 TEST_F(LinkTest, MessagesArriveBehindWhatAShellHasWritten) {
-  const std::string noise = "Welcome!\n\x01horovod";
-  ASSERT_EQ(static_cast<ssize_t>(noise.size()), ::write(to_launcher_, noise.data(), noise.size()));
+  const std::string greeting = "Welcome!\n\x01horovod";
+  ASSERT_EQ(static_cast<ssize_t>(greeting.size()),
+            ::write(to_launcher_, greeting.data(), greeting.size()));
   EXPECT_TRUE(all_of(*launcher_).empty());
   for (const Message& message : one_of_each()) agent_->send(message);
   agent_->flush();
   EXPECT_EQ(one_of_each(), all_of(*launcher_));
-  EXPECT_EQ(noise, launcher_->noise());
+  EXPECT_EQ(greeting, launcher_->shell_output());
   launcher_->send(Alive{});
   launcher_->flush();
   EXPECT_EQ(std::vector<Message>{Alive{}}, all_of(*agent_));

@@ -56,9 +56,9 @@ constexpr std::array kSymptoms = {
 };
 
 std::string cause_of(const RemoteShell& shell, const std::string& host, int status,
-                     const std::string& said) {
+                     const std::string& diagnostics) {
   for (const Symptom& symptom : kSymptoms) {
-    if (said.find(symptom.words) != std::string::npos) {
+    if (diagnostics.find(symptom.words) != std::string::npos) {
       return fmt::format(fmt::runtime(symptom.meaning), host);
     }
   }
@@ -156,9 +156,9 @@ SpawnOptions agent_on(const std::string& host, bool remote, const RemoteShell& s
 }
 
 std::string explain_remote(const RemoteShell& shell, const std::string& host, int status,
-                           const std::string& said) {
-  std::string text = cause_of(shell, host, status, said);
-  for (const std::string_view line : split(trimmed(said), '\n')) {
+                           const std::string& diagnostics) {
+  std::string text = cause_of(shell, host, status, diagnostics);
+  for (const std::string_view line : split(trimmed(diagnostics), '\n')) {
     if (!line.empty()) text += fmt::format("\n  | {}", trimmed(line));
   }
   return text;

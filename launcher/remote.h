@@ -36,6 +36,6 @@ std::string with_standard_input(std::string script);
 // Why an agent did not come up, and what to do: `status` is how the remote shell ended, as waitpid
 // gives it, `said` what it and the host wrote meanwhile.
 std::string explain_remote(const RemoteShell& shell, const std::string& host, int status,
-                           const std::string& said);
+                           const std::string& diagnostics);
 
 }  // namespace hvd::launcher

@@ -63,8 +63,8 @@ TEST(Remote, AnAgentIsLookedForInBothPaths) {
   EXPECT_EQ(127 << 8, std::system(("PATH=/none " + command.substr(5) + " 2>/dev/null").c_str()));
 }
 
-std::string explain(const std::string& said, int code = 255) {
-  return explain_remote({}, "b", code << 8, said);
+std::string explain(const std::string& diagnostics, int code = 255) {
+  return explain_remote({}, "b", code << 8, diagnostics);
 }
 
 TEST(Remote, WhatSshSaysIsExplained) {

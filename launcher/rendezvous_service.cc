@@ -18,7 +18,7 @@ Result<std::unique_ptr<RendezvousServer>> start_at(const Secret& secret,
 
 Result<RendezvousService> start_rendezvous(const Secret& secret, bool one_host,
                                            const std::vector<std::string>& interfaces, bool tls) {
-  RendezvousService place;
+  RendezvousService service;
   RendezvousServerOptions options;
   options.tls = tls;
   if (one_host) {
@@ -28,33 +28,33 @@ Result<RendezvousService> start_rendezvous(const Secret& secret, bool one_host,
       auto v6 = start_at(secret, options, Endpoint::loopback_v6());
       if (v6.is_ok()) started = std::move(v6);
     }
-    HVD_TRY_ASSIGN(place.server, std::move(started));
-    place.addresses.push_back(place.server->endpoint().to_string());
-    return place;
+    HVD_TRY_ASSIGN(service.server, std::move(started));
+    service.addresses.push_back(service.server->endpoint().to_string());
+    return service;
   }
   if (!interfaces.empty()) {
     HVD_TRY_ASSIGN(const std::vector<Interface> found, interfaces_among(interfaces));
     options.bind = found.front().address;
     for (size_t i = 1; i < found.size(); ++i) options.more.push_back(found[i].address);
-    HVD_TRY_ASSIGN(place.server, RendezvousServer::start(secret, options));
-    for (const Endpoint& each : place.server->endpoints()) {
-      place.addresses.push_back(each.to_string());
+    HVD_TRY_ASSIGN(service.server, RendezvousServer::start(secret, options));
+    for (const Endpoint& each : service.server->endpoints()) {
+      service.addresses.push_back(each.to_string());
     }
-    return place;
+    return service;
   }
   auto started = start_at(secret, options, Endpoint::any_v6());
   // A kernel without IPv6.
   if (!started.is_ok()) started = start_at(secret, options, Endpoint::any());
-  HVD_TRY_ASSIGN(place.server, std::move(started));
+  HVD_TRY_ASSIGN(service.server, std::move(started));
   HVD_TRY_ASSIGN(const std::vector<Interface> found, local_interfaces({}));
-  const Endpoint bound = place.server->endpoint();
+  const Endpoint bound = service.server->endpoint();
   for (const Interface& each : found) {
     const bool reachable = each.address.family() == AF_INET || bound.family() == AF_INET6;
     if (!each.loopback && reachable) {
-      place.addresses.push_back(each.address.with_port(bound.port()).to_string());
+      service.addresses.push_back(each.address.with_port(bound.port()).to_string());
     }
   }
-  return place;
+  return service;
 }
 
 }  // namespace hvd::launcher

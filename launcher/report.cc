@@ -12,8 +12,8 @@
 namespace hvd::launcher {
 namespace {
 
-// What became of the ranks other than `blamed`.
-std::string describe_others(const Supervision& job, int blamed) {
+// What became of the ranks other than `failed_rank`.
+std::string describe_others(const Supervision& job, int failed_rank) {
   std::vector<int> well;
   std::vector<int> stopped;
   std::vector<int> killed;
@@ -22,7 +22,7 @@ std::string describe_others(const Supervision& job, int blamed) {
   for (size_t i = 0; i < job.ranks().size(); ++i) {
     const int rank = static_cast<int>(i);
     const std::optional<int> status = job.ranks()[i].status;
-    if (rank == blamed) continue;
+    if (rank == failed_rank) continue;
     if (!status.has_value()) {
       unknown.push_back(rank);
     } else if (*status == 0) {
@@ -79,8 +79,8 @@ std::string ranges(const std::vector<int>& ranks) {
 }
 
 std::string failure_report(const Supervision& job, const std::vector<std::string>& last_lines) {
-  if (!job.blamed().has_value()) return {};
-  const int rank = *job.blamed();
+  if (!job.failed_rank().has_value()) return {};
+  const int rank = *job.failed_rank();
   const RankState& state = job.ranks()[static_cast<size_t>(rank)];
   std::string text = fmt::format(
       "\nHorovod detected that one or more processes exited with non-zero status. The first one:\n"

@@ -11,11 +11,11 @@
 
 #include "base/config.h"
 #include "launcher/agent_link.h"
+#include "launcher/messages.h"
 #include "launcher/printer.h"
 #include "launcher/remote.h"
 #include "launcher/rendezvous_service.h"
 #include "launcher/report.h"
-#include "launcher/say.h"
 #include "launcher/signals.h"
 #include "launcher/supervision.h"
 #include "net/address.h"
@@ -31,9 +31,9 @@ using std::chrono::seconds;
 // For ssh to end when its agent has.
 constexpr milliseconds kReapTimeout{1'000};
 // Between the end of a connection and that of the process which held it.
-constexpr milliseconds kGoneTimeout{1'000};
+constexpr milliseconds kAgentExitTimeout{1'000};
 // For what waits to be shown when the job was ended from outside and nobody takes it.
-constexpr milliseconds kShowTimeout{2'000};
+constexpr milliseconds kPrintTimeout{2'000};
 // Credit goes back in pieces of this size, to save messages.
 constexpr uint64_t kCreditUnit = kOutputWindow / 4;
 
@@ -96,12 +96,12 @@ class JobRunner {
     HVD_TRY_ASSIGN(rendezvous_,
                    start_rendezvous(secret_, one_host(), launch_.interfaces, launch_.tls));
     std::vector<PollEvent> events;
-    carry_out();
+    execute_decisions();
     while (!supervision_.finished()) {
       HVD_TRY(poller_->wait(events, next_deadline()));
       for (const PollEvent& event : events) on_event(event);
       on_time();
-      carry_out();
+      execute_decisions();
     }
     return finish();
   }
@@ -114,7 +114,7 @@ class JobRunner {
     bool ready = false;
     bool ended = false;   // and said so
     uint64_t credit = 0;  // that is to be given back
-    std::optional<Clock::time_point> gone_by;
+    std::optional<Clock::time_point> exit_by;
   };
 
   const HostPlan& plan(size_t host) const { return supervision_.hosts()[host]; }
@@ -172,24 +172,24 @@ class JobRunner {
     AgentState& host = hosts_[i];
     if (host.link == nullptr) return;
     switch (event.token % kTokensPerHost) {
-      case 0: return (void)hear(i);
+      case 0: return (void)on_input(i);
       case 1: return host.link->flush();
-      default: return show_errors(i);
+      default: return print_errors(i);
     }
   }
 
   // False when there was nothing to hear.
-  bool hear(size_t i) {
+  bool on_input(size_t i) {
     AgentState& host = hosts_[i];
     if (!host.link->is_open()) return false;
     const bool heard = host.link->fill() > 0;
     supervision_.heard_from(i, Clock::now());
-    while (const auto message = host.link->next()) take(i, *message);
-    if (!host.link->is_open()) host.gone_by = Clock::now() + kGoneTimeout;
+    while (const auto message = host.link->next()) on_message(i, *message);
+    if (!host.link->is_open()) host.exit_by = Clock::now() + kAgentExitTimeout;
     return heard;
   }
 
-  void take(size_t i, const Message& message) {
+  void on_message(size_t i, const Message& message) {
     const auto now = Clock::now();
     if (const auto* ready = std::get_if<AgentReady>(&message)) return on_ready(i, *ready);
     if (const auto* output = std::get_if<RankOutput>(&message)) return on_output(i, *output);
@@ -200,7 +200,7 @@ class JobRunner {
       if (is_on(i, exited->rank)) supervision_.rank_exited(exited->rank, exited->status, now);
     }
     if (const auto* warning = std::get_if<AgentWarning>(&message)) {
-      printer_->say(fmt::format("horovodrun: host {}: {}", plan(i).name, warning->text));
+      printer_->print_message(fmt::format("horovodrun: host {}: {}", plan(i).name, warning->text));
     }
     if (const auto* failed = std::get_if<AgentFailed>(&message)) {
       supervision_.host_failed(i, failed->text, now);
@@ -224,15 +224,15 @@ class JobRunner {
                       ready.version, HVD_VERSION),
           Clock::now());
     }
-    show_errors(i);
+    print_errors(i);
     hosts_[i].ready = true;
     if (launch_.verbose) {
-      printer_->say(
+      printer_->print_message(
           fmt::format("horovodrun: host {} ({}) is ready", plan(i).name, ready.host_name));
     }
-    std::istringstream said(hosts_[i].link->said());
-    for (std::string line; std::getline(said, line);) {
-      printer_->say(fmt::format("{}: {}", plan(i).name, line));
+    std::istringstream lines(hosts_[i].link->diagnostics());
+    for (std::string line; std::getline(lines, line);) {
+      printer_->print_message(fmt::format("{}: {}", plan(i).name, line));
     }
     supervision_.host_ready(i, Clock::now());
   }
@@ -244,9 +244,9 @@ class JobRunner {
   }
 
   // Before a host is ready, what ssh says is kept: it may tell why the host never will be.
-  void show_errors(size_t i) {
+  void print_errors(size_t i) {
     for (const std::string& line : hosts_[i].link->take_error_lines()) {
-      if (hosts_[i].ready) printer_->say(fmt::format("{}: {}", plan(i).name, line));
+      if (hosts_[i].ready) printer_->print_message(fmt::format("{}: {}", plan(i).name, line));
     }
   }
 
@@ -258,7 +258,7 @@ class JobRunner {
         suspend();
       } else {
         supervision_.interrupted(signal->number, Clock::now());
-        impatient_ = true;
+        interrupted_ = true;
       }
     }
   }
@@ -271,22 +271,23 @@ class JobRunner {
       if (::waitpid(host.link->pid(), &status, WNOHANG) != host.link->pid()) continue;
       host.link->reaped(status);
       // What it has written before comes first.
-      while (hear(i)) {
+      while (on_input(i)) {
       }
       host.link->close();
-      show_errors(i);
-      declare_gone(i);
+      print_errors(i);
+      on_agent_gone(i);
     }
   }
 
-  void declare_gone(size_t i) {
+  void on_agent_gone(size_t i) {
     AgentState& host = hosts_[i];
-    host.gone_by.reset();
+    host.exit_by.reset();
     if (host.ended) return;
     const auto status = host.link->status();
     if (!host.ready && plan(i).remote && status.has_value()) {
       return supervision_.host_failed(
-          i, explain_remote(launch_.shell, plan(i).name, *status, host.link->said()), Clock::now());
+          i, explain_remote(launch_.shell, plan(i).name, *status, host.link->diagnostics()),
+          Clock::now());
     }
     std::string why = "the connection to its agent has ended";
     if (status.has_value()) {
@@ -299,13 +300,13 @@ class JobRunner {
 
   // A launcher in the background may be silent, and hears nothing.
   void suspend() {
-    tell_all(Suspend{true});
+    send_all(Suspend{true});
     ::raise(SIGSTOP);
-    tell_all(Suspend{false});
+    send_all(Suspend{false});
     supervision_.resumed(Clock::now());
   }
 
-  void tell_all(const Message& message) {
+  void send_all(const Message& message) {
     for (AgentState& host : hosts_) {
       if (!host.ready) continue;
       host.link->send(message);
@@ -317,9 +318,9 @@ class JobRunner {
 
   Deadline next_deadline() const {
     Deadline next = supervision_.next_deadline();
-    if (!one_host()) next = earlier(next, Deadline::at(alive_at_));
+    if (!one_host()) next = earlier(next, Deadline::at(next_alive_at_));
     for (const AgentState& host : hosts_) {
-      if (host.gone_by.has_value()) next = earlier(next, Deadline::at(*host.gone_by));
+      if (host.exit_by.has_value()) next = earlier(next, Deadline::at(*host.exit_by));
     }
     return next;
   }
@@ -327,15 +328,15 @@ class JobRunner {
   void on_time() {
     const auto now = Clock::now();
     for (size_t i = 0; i < hosts_.size(); ++i) {
-      if (hosts_[i].gone_by.has_value() && now >= *hosts_[i].gone_by) declare_gone(i);
+      if (hosts_[i].exit_by.has_value() && now >= *hosts_[i].exit_by) on_agent_gone(i);
     }
     return_credit();
     if (const Status failure = printer_->failure(); !failure.is_ok()) {
       supervision_.output_failed(failure.message(), now);
     }
     supervision_.tick(now);
-    if (one_host() || now < alive_at_) return;
-    alive_at_ = now + kAliveEvery;
+    if (one_host() || now < next_alive_at_) return;
+    next_alive_at_ = now + kAliveEvery;
     for (size_t i = 0; i < hosts_.size(); ++i) {
       if (hosts_[i].ready && plan(i).remote) hosts_[i].link->send(Alive{});
     }
@@ -351,11 +352,11 @@ class JobRunner {
     }
   }
 
-  void carry_out() {
+  void execute_decisions() {
     for (const Decision& decision : supervision_.take_decisions()) {
       AgentState& host = hosts_[decision.host];
       switch (decision.kind) {
-        case Decision::Kind::kSay: printer_->say(decision.text); break;
+        case Decision::Kind::kPrint: printer_->print_message(decision.text); break;
         case Decision::Kind::kStart: host.link->send(start_message(decision.host)); break;
         case Decision::Kind::kStop:
           host.link->send(StopRanks{static_cast<uint32_t>(decision.grace.count())});
@@ -369,7 +370,7 @@ class JobRunner {
     AgentState& host = hosts_[i];
     if (host.link == nullptr) return;
     host.link->close();
-    host.gone_by.reset();
+    host.exit_by.reset();
     // An agent here ends without us; ssh may wait for one that cannot be reached.
     if (plan(i).remote && !host.ended) end_shell(host);
   }
@@ -382,20 +383,21 @@ class JobRunner {
 
   Status finish() {
     supervision_.tick(Clock::now());
-    carry_out();
-    if (const auto blamed = supervision_.blamed(); blamed.has_value()) {
-      printer_->say(failure_report(supervision_, printer_->last_stderr_lines(*blamed)));
+    execute_decisions();
+    if (const auto failed_rank = supervision_.failed_rank(); failed_rank.has_value()) {
+      printer_->print_message(
+          failure_report(supervision_, printer_->last_stderr_lines(*failed_rank)));
     }
-    impatient_ = false;
+    interrupted_ = false;
     const Deadline reap_by = Deadline::after(kReapTimeout);
     // A terminal that takes nothing is waited for as long as nobody asks to stop.
-    const Deadline show_by =
-        supervision_.was_interrupted() ? Deadline::after(kShowTimeout) : Deadline::never();
+    const Deadline print_by =
+        supervision_.was_interrupted() ? Deadline::after(kPrintTimeout) : Deadline::never();
     std::vector<PollEvent> events;
-    while (!impatient_ && !show_by.expired() &&
+    while (!interrupted_ && !print_by.expired() &&
            !(printer_->idle() && (all_reaped() || reap_by.expired()))) {
       const bool waits = !all_reaped() && !reap_by.expired();
-      HVD_TRY(poller_->wait(events, waits ? earlier(reap_by, show_by) : show_by));
+      HVD_TRY(poller_->wait(events, waits ? earlier(reap_by, print_by) : print_by));
       for (const PollEvent& event : events) on_event(event);
     }
     for (size_t i = 0; i < hosts_.size(); ++i) {
@@ -418,15 +420,15 @@ class JobRunner {
   Supervision supervision_;
   std::vector<AgentState> hosts_;
   RendezvousService rendezvous_;
-  Clock::time_point alive_at_ = Clock::now();
-  bool impatient_ = false;  // a signal has come
+  Clock::time_point next_alive_at_ = Clock::now();
+  bool interrupted_ = false;  // a signal has come
 };
 
 Result<int> try_run(const Launch& launch) {
   // Before signals are blocked, so that a slow name service can be interrupted.
   std::vector<HostPlan> hosts = hosts_of(launch);
   if (const Status wrong = check_here(launch, hosts); !wrong.is_ok()) {
-    return complain(wrong.message(), kUsageError);
+    return print_error(wrong.message(), kUsageError);
   }
   raise_descriptor_limit();
   HVD_TRY_ASSIGN(Signals signals, Signals::block({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP}));
@@ -434,7 +436,7 @@ Result<int> try_run(const Launch& launch) {
   const std::shared_ptr<Poller> poller = std::move(poller_made);
   auto printer = Printer::start(launch.output, static_cast<int>(launch.slots.size()),
                                 [poller] { poller->wake(); });
-  if (!printer.is_ok()) return complain(printer.status().message(), kUsageError);
+  if (!printer.is_ok()) return print_error(printer.status().message(), kUsageError);
   JobRunner runner(launch, std::move(hosts), std::move(signals), poller, std::move(*printer));
   HVD_TRY(runner.run());
   return runner.exit_code();
@@ -444,7 +446,7 @@ Result<int> try_run(const Launch& launch) {
 
 int run(const Launch& launch) {
   const Result<int> code = try_run(launch);
-  return code.is_ok() ? *code : complain(code.status().message(), kFailure);
+  return code.is_ok() ? *code : print_error(code.status().message(), kFailure);
 }
 
 }  // namespace hvd::launcher

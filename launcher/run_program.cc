@@ -13,11 +13,11 @@
 #include <cstdlib>
 
 #include "launcher/guardian.h"
+#include "launcher/messages.h"
 #include "launcher/processes.h"
 #include "launcher/remote.h"
 #include "launcher/rendezvous_service.h"
 #include "launcher/report.h"
-#include "launcher/say.h"
 #include "launcher/signals.h"
 #include "net/secret.h"
 
@@ -90,10 +90,10 @@ Result<int> try_run(const ProgramLaunch& launch) {
   // MPICH's mpirun (4.0) gives ranks on other hosts all but the last variable of its environment.
   ::unsetenv(kLastVariable);
   ::setenv(kLastVariable, "1", 1);
-  if (launch.verbose) (void)complain(fmt::format("{}", fmt::join(arguments, " ")), 0);
+  if (launch.verbose) (void)print_error(fmt::format("{}", fmt::join(arguments, " ")), 0);
   SpawnOptions options;
   options.command = std::move(arguments);
-  options.in_our_place = true;
+  options.inherit_everything = true;
   HVD_TRY_ASSIGN(const Child child, spawn(options));
   return wait_for(child.pid, signals);
 }
@@ -103,7 +103,7 @@ Result<int> try_run(const ProgramLaunch& launch) {
 int run_program(const ProgramLaunch& launch) {
   return run_guarded([&] {
     const Result<int> code = try_run(launch);
-    return code.is_ok() ? *code : complain(code.status().message(), kFailure);
+    return code.is_ok() ? *code : print_error(code.status().message(), kFailure);
   });
 }
 

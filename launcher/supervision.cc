@@ -14,7 +14,7 @@ namespace hvd::launcher {
 namespace {
 
 // After a second signal, for SIGKILL to work.
-constexpr Timeouts::Time kHurry{2'000};
+constexpr Timeouts::Time kKillTimeout{2'000};
 
 double in_seconds(Timeouts::Time time) { return static_cast<double>(time.count()) / 1000; }
 
@@ -36,8 +36,8 @@ Supervision::Supervision(std::vector<HostPlan> hosts, Timeouts timeouts, Time no
   }
 }
 
-void Supervision::say(std::string text) {
-  decisions_.push_back({Decision::Kind::kSay, 0, {}, std::move(text)});
+void Supervision::print_message(std::string text) {
+  decisions_.push_back({Decision::Kind::kPrint, 0, {}, std::move(text)});
 }
 
 void Supervision::drop(size_t host) {
@@ -58,7 +58,7 @@ void Supervision::host_ready(size_t host, Time now) {
 
 void Supervision::host_failed(size_t host, const std::string& why, Time now) {
   if (hosts_[host].stage == Stage::kEnded) return;
-  say(fmt::format("horovodrun: host {}: {}", plans_[host].name, why));
+  print_message(fmt::format("horovodrun: host {}: {}", plans_[host].name, why));
   failed_ = true;
   if (hosts_[host].stage == Stage::kRunning) return fail(now);
   drop(host);
@@ -75,7 +75,7 @@ void Supervision::check_start(Time now) {
                     [](const HostState& host) { return host.stage == Stage::kRunning; })) {
       return;
     }
-    say("horovodrun: nothing was started, because not every host can be used.");
+    print_message("horovodrun: nothing was started, because not every host can be used.");
     return stop(timeouts_.grace, now);
   }
   for (size_t host = 0; host < hosts_.size(); ++host) {
@@ -90,8 +90,8 @@ void Supervision::host_done(size_t host, Time now) {
   decisions_.push_back({Decision::Kind::kDrop, host, {}, {}});
   for (const int rank : plans_[host].ranks) {
     if (end_by_.has_value() || ranks_[static_cast<size_t>(rank)].status.has_value()) continue;
-    say(fmt::format("horovodrun: host {} says that it is done, but rank {} has not ended",
-                    plans_[host].name, rank));
+    print_message(fmt::format("horovodrun: host {} says that it is done, but rank {} has not ended",
+                              plans_[host].name, rank));
     return fail(now);
   }
 }
@@ -102,7 +102,8 @@ void Supervision::lose(size_t host, const std::string& why, Timeouts::Time grace
   drop(host);
   if (end_by_.has_value()) return;
   failed_ = true;
-  say(fmt::format("horovodrun: host {} is lost: {}; {} on it", plans_[host].name, why,
+  print_message(
+      fmt::format("horovodrun: host {} is lost: {}; {} on it", plans_[host].name, why,
                   running ? "ranks " + ranges(plans_[host].ranks) + " ran" : "no rank ran yet"));
   if (running) return fail(grace, now);
   check_start(now);
@@ -116,13 +117,13 @@ void Supervision::rank_exited(int rank, int status, Time now) {
   ranks_[static_cast<size_t>(rank)].status = status;
   if (status == 0) return;
   if (!end_by_.has_value()) {
-    blamed_ = rank;
-    blame_at_ = now + timeouts_.blame;
+    failed_rank_ = rank;
+    failed_rank_final_at_ = now + timeouts_.failure_window;
     return fail(now);
   }
-  if (!blame_at_.has_value() || now > *blame_at_) return;
-  const int first = *ranks_[static_cast<size_t>(*blamed_)].status;
-  if (was_killed(status) && !was_killed(first)) blamed_ = rank;
+  if (!failed_rank_final_at_.has_value() || now > *failed_rank_final_at_) return;
+  const int first = *ranks_[static_cast<size_t>(*failed_rank_)].status;
+  if (was_killed(status) && !was_killed(first)) failed_rank_ = rank;
 }
 
 void Supervision::fail(Timeouts::Time grace, Time now) {
@@ -133,7 +134,7 @@ void Supervision::fail(Timeouts::Time grace, Time now) {
 void Supervision::interrupted(int signal, Time now) {
   const bool again = end_by_.has_value();
   if (!again) signal_ = signal;
-  say(fmt::format(
+  print_message(fmt::format(
       "horovodrun: {}: {}", signal_name(signal),
       again ? "killing what is left of the job" : "stopping the job; once more kills it at once"));
   stop(again ? Timeouts::Time(0) : timeouts_.grace, now);
@@ -142,12 +143,13 @@ void Supervision::interrupted(int signal, Time now) {
 void Supervision::output_failed(const std::string& why, Time now) {
   if (end_by_.has_value()) return;
   signal_ = SIGPIPE;
-  say(fmt::format("horovodrun: standard output takes no more ({}): stopping the job", why));
+  print_message(
+      fmt::format("horovodrun: standard output takes no more ({}): stopping the job", why));
   stop(timeouts_.grace, now);
 }
 
 void Supervision::stop(Timeouts::Time grace, Time now) {
-  const Time end = now + (grace.count() > 0 ? grace + timeouts_.farewell : kHurry);
+  const Time end = now + (grace.count() > 0 ? grace + timeouts_.final_report : kKillTimeout);
   end_by_ = std::min(end_by_.value_or(end), end);
   for (size_t host = 0; host < hosts_.size(); ++host) {
     if (hosts_[host].stage == Stage::kRunning) {
@@ -176,18 +178,20 @@ void Supervision::check_silence(Time now) {
   }
 }
 
-void Supervision::settle_blame() {
-  blame_at_.reset();
-  const size_t rank = static_cast<size_t>(*blamed_);
-  say(fmt::format("Process {} exit with status code {}.", rank,
-                  exit_code_of(*ranks_[rank].status)));
+void Supervision::announce_failed_rank() {
+  failed_rank_final_at_.reset();
+  const size_t rank = static_cast<size_t>(*failed_rank_);
+  print_message(fmt::format("Process {} exit with status code {}.", rank,
+                            exit_code_of(*ranks_[rank].status)));
   const auto left = std::count_if(ranks_.begin(), ranks_.end(),
                                   [](const RankState& each) { return !each.status.has_value(); });
-  if (left > 0) say(fmt::format("horovodrun: stopping the other ranks ({} still run).", left));
+  if (left > 0)
+    print_message(fmt::format("horovodrun: stopping the other ranks ({} still run).", left));
 }
 
 void Supervision::tick(Time now) {
-  if (blame_at_.has_value() && (now >= *blame_at_ || finished())) settle_blame();
+  if (failed_rank_final_at_.has_value() && (now >= *failed_rank_final_at_ || finished()))
+    announce_failed_rank();
   if (!end_by_.has_value() && now >= start_by_) {
     for (size_t host = 0; host < hosts_.size(); ++host) {
       if (hosts_[host].stage != Stage::kConnecting) continue;
@@ -199,7 +203,7 @@ void Supervision::tick(Time now) {
   if (!end_by_.has_value() || now < *end_by_) return;
   for (size_t host = 0; host < hosts_.size(); ++host) {
     if (hosts_[host].stage == Stage::kEnded) continue;
-    say(fmt::format(
+    print_message(fmt::format(
         "horovodrun: host {} has not said in time that its ranks have ended; they end there "
         "by themselves when this program does",
         plans_[host].name));
@@ -214,7 +218,7 @@ Deadline Supervision::next_deadline() const {
     if (hosts_[host].stage == Stage::kConnecting) consider(start_by_);
     if (is_watched(host)) consider(hosts_[host].heard + timeouts_.silence);
   }
-  if (blame_at_.has_value()) consider(*blame_at_);
+  if (failed_rank_final_at_.has_value()) consider(*failed_rank_final_at_);
   if (end_by_.has_value()) consider(*end_by_);
   return next;
 }

@@ -24,8 +24,8 @@ struct Timeouts {
   Time silence{7'000};            // of a remote host, before it counts as lost
   Time grace{5'000};              // between SIGTERM and SIGKILL
   Time short_grace{2'000};        // the same once a silence has used up the time
-  Time farewell{3'000};           // for agents to report, when the grace is over
-  Time blame{300};                // for a worse failure to show up than the first one
+  Time final_report{3'000};       // for agents to report, when the grace is over
+  Time failure_window{300};       // for a worse failure to show up than the first one
 };
 
 struct HostPlan {
@@ -39,7 +39,7 @@ struct Decision {
     kStart,  // tell the host to start its ranks
     kStop,   // tell it to stop them, with `grace`
     kDrop,   // close the connection, and end what holds it
-    kSay,    // `text`, on standard error
+    kPrint,  // `text`, on standard error
   };
   Kind kind;
   size_t host = 0;
@@ -87,7 +87,7 @@ class Supervision {
   bool was_interrupted() const { return signal_ != 0; }
   // The rank that failed first, or rather the one that made the others fail: one killed by a signal
   // is often reaped after those that missed it.
-  std::optional<int> blamed() const { return blamed_; }
+  std::optional<int> failed_rank() const { return failed_rank_; }
   const std::vector<RankState>& ranks() const { return ranks_; }
   const std::vector<HostPlan>& hosts() const { return plans_; }
 
@@ -100,13 +100,13 @@ class Supervision {
 
   bool all_ready() const;
   bool is_watched(size_t host) const;
-  void say(std::string text);
+  void print_message(std::string text);
   void drop(size_t host);
   void lose(size_t host, const std::string& why, Timeouts::Time grace, Time now);
   void fail(Time now) { fail(timeouts_.grace, now); }
   void fail(Timeouts::Time grace, Time now);
   void stop(Timeouts::Time grace, Time now);
-  void settle_blame();
+  void announce_failed_rank();
   void check_start(Time now);
   void check_silence(Time now);
 
@@ -117,8 +117,8 @@ class Supervision {
   std::vector<Decision> decisions_;
   Time start_by_;
   std::optional<Time> end_by_;  // once stopping
-  std::optional<Time> blame_at_;
-  std::optional<int> blamed_;
+  std::optional<Time> failed_rank_final_at_;
+  std::optional<int> failed_rank_;
   int signal_ = 0;
   bool failed_ = false;
 };

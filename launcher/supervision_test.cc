@@ -36,7 +36,7 @@ class SupervisionTest : public ::testing::Test {
           all.push_back("stop " + host + " " + std::to_string(each.grace.count()));
           break;
         case Decision::Kind::kDrop: all.push_back("drop " + host); break;
-        case Decision::Kind::kSay: said_ += each.text + "\n"; break;
+        case Decision::Kind::kPrint: said_ += each.text + "\n"; break;
       }
     }
     return all;
@@ -145,11 +145,11 @@ TEST_F(SupervisionTest, WhoWasKilledIsToBlameThoughOthersWereFasterToFail) {
   pass(milliseconds(200));
   (void)decided();
   EXPECT_THAT(said_, HasSubstr("Process 3 exit with status code 137.\n"));
-  EXPECT_EQ(3, job_.blamed());
+  EXPECT_EQ(3, job_.failed_rank());
   // When the grace is over SIGKILL is our own doing.
   pass(seconds(5));
   job_.rank_exited(2, killed_by(SIGKILL), now_);
-  EXPECT_EQ(3, job_.blamed());
+  EXPECT_EQ(3, job_.failed_rank());
 }
 
 TEST_F(SupervisionTest, AHostThatDoesNotReportItsEndIsGivenUp) {
@@ -223,7 +223,7 @@ TEST_F(SupervisionTest, AHostThatCannotRunTheCommandEndsTheJob) {
   EXPECT_THAT(decided(), ElementsAre("stop 0 5000", "stop 1 5000"));
   all_exit(killed_by(SIGTERM));
   EXPECT_EQ(1, job_.exit_code());
-  EXPECT_FALSE(job_.blamed().has_value());
+  EXPECT_FALSE(job_.failed_rank().has_value());
 }
 
 TEST(Report, NamesSignalsAndRanges) {

@@ -75,7 +75,7 @@ void write_host(const HostRecord& host, const HostRecord* reference, Writer& out
 }
 
 void write_path(const std::vector<HostRecord>& hosts, const PathRecord& path, Writer& out) {
-  const Measured& measured = path.measured;
+  const Measurement& measured = path.measured;
   const std::string ends = fmt::format("{} to {}", hosts[path.from].name, hosts[path.to].name);
   if (!measured.problem.empty()) return out.bad(fmt::format("{}: {}", ends, measured.problem));
   out.check(static_cast<double>(measured.bytes_per_second) >= kSlowNetwork,

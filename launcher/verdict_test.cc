@@ -20,7 +20,7 @@ HostRecord well(const std::string& name, bool remote) {
 }
 
 TEST(Verdict, NothingIsInTheWayOfHealthyHosts) {
-  const Measured fast{"10.0.0.2:7000", 50'000, 1'100'000'000, ""};
+  const Measurement fast{"10.0.0.2:7000", 50'000, 1'100'000'000, ""};
   const Verdict verdict = make_verdict({well("a", false), well("b", true)}, {{0, 1, fast}});
   EXPECT_EQ(0, verdict.problems);
   for (const char* part :
@@ -39,7 +39,7 @@ TEST(Verdict, EveryProblemComesWithItsRemedy) {
   narrow.findings->frameworks = {"torch 2.0.0"};
   narrow.clock_ahead_us = -90'000'000;
   const HostRecord lost{.name = "c", .remote = true, .trouble = "it refuses the login"};
-  const Measured slow{"10.0.0.2:7000", 900'000, 11'000'000, ""};
+  const Measurement slow{"10.0.0.2:7000", 900'000, 11'000'000, ""};
   const Verdict verdict = make_verdict({well("a", false), narrow, lost}, {{0, 1, slow}});
   EXPECT_EQ(6, verdict.problems);
   for (const char* part :

@@ -12,19 +12,19 @@ namespace hvd::launcher {
 namespace {
 
 // Looks for packages without importing one: that would take seconds each.
-constexpr char kQuestion[] =
+constexpr char kFindPackages[] =
     "import importlib.util as u\n"
     "print(*[m for m in ('tensorflow', 'torch', 'mxnet') if u.find_spec(m)])";
 
 struct Box {
-  bool ticked;
+  bool checked;
   const char* name;
 };
 
 std::string block(std::string_view title, const std::vector<Box>& boxes) {
   std::string text = fmt::format("{}:\n", title);
   for (const Box& box : boxes)
-    text += fmt::format("    [{}] {}\n", box.ticked ? 'X' : ' ', box.name);
+    text += fmt::format("    [{}] {}\n", box.checked ? 'X' : ' ', box.name);
   return text;
 }
 
@@ -32,8 +32,8 @@ std::string block(std::string_view title, const std::vector<Box>& boxes) {
 
 std::string version() { return HVD_VERSION; }
 
-BuildFacts find_build_facts(const Surroundings& surroundings) {
-  const auto answer = ask_python(surroundings, kQuestion);
+BuildFacts find_build_facts(const SystemInfo& system) {
+  const auto answer = run_python(system, kFindPackages);
   const std::string packages = answer.is_ok() ? *answer : "";
   const auto found = words(packages);
   const auto has = [&](std::string_view name) {
@@ -43,9 +43,9 @@ BuildFacts find_build_facts(const Surroundings& surroundings) {
   facts.tensorflow = has("tensorflow");
   facts.torch = has("torch");
   facts.mxnet = has("mxnet");
-  const auto mpirun = surroundings.output_of({"mpirun", "--version"});
+  const auto mpirun = system.output_of({"mpirun", "--version"});
   facts.mpi = mpirun.is_ok();
-  facts.nccl = surroundings.has_library("libnccl.so.2");
+  facts.nccl = system.has_library("libnccl.so.2");
   return facts;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/surroundings.h"
+#include "launcher/plan/system_info.h"
 
 namespace hvd::launcher {
 
@@ -18,7 +18,7 @@ struct BuildFacts {
   bool nccl = false;
 };
 
-BuildFacts find_build_facts(const Surroundings& surroundings);
+BuildFacts find_build_facts(const SystemInfo& system);
 
 // Three blocks of boxes. `verbose` puts a blank line before them, as scripts expect.
 std::string check_build_text(const BuildFacts& facts, bool verbose);

@@ -31,8 +31,8 @@ std::vector<Spelling> all_spellings() {
     };
     add(flag.names, true);
     add(flag.extras.off, false);
-    add(flag.extras.older, true);
-    add(flag.extras.older_off, false);
+    add(flag.extras.hidden_names, true);
+    add(flag.extras.hidden_off_names, false);
   }
   return found;
 }

@@ -128,7 +128,7 @@ TEST(Flags, NoNameStandsInTheTableTwice) {
   std::set<std::string_view> seen;
   for (const Flag& flag : flags()) {
     for (const std::string_view names :
-         {flag.names, flag.extras.off, flag.extras.older, flag.extras.older_off}) {
+         {flag.names, flag.extras.off, flag.extras.hidden_names, flag.extras.hidden_off_names}) {
       for (const std::string_view name : names_in(names)) {
         EXPECT_TRUE(seen.insert(name).second) << name;
       }

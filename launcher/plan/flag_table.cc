@@ -29,7 +29,7 @@ bool is_not_empty(std::string_view text) { return !trimmed(text).empty(); }
 // Words that the rows below are made of ----------------------------------------------------------
 
 constexpr char kGeneral[] = "General";
-constexpr char kPlaces[] = "Processes and hosts";
+constexpr char kHosts[] = "Processes and hosts";
 constexpr char kOutput[] = "Output";
 constexpr char kElastic[] = "Elastic jobs";
 constexpr char kController[] = "Who starts the ranks";
@@ -101,8 +101,8 @@ constexpr FlagExtras turned_off_by(std::string_view names, FlagExtras extras) {
 }
 
 constexpr FlagExtras also_known(std::string_view on, std::string_view off, FlagExtras extras) {
-  extras.older = on;
-  extras.older_off = off;
+  extras.hidden_names = on;
+  extras.hidden_off_names = off;
   return extras;
 }
 
@@ -127,30 +127,30 @@ constexpr Flag kFlags[] = {
     {kGeneral, "--config-file", &O::config_file,
      "Takes flags from this YAML file. Those of the command line win.", kFile},
 
-    {kPlaces, "-np, --num-proc", &O::num_proc,
+    {kHosts, "-np, --num-proc", &O::num_proc,
      "How many processes to start. A scheduler's allocation is the default.",
      value("N", 1, kMaxProcesses)},
-    {kPlaces, "-H, --hosts", &O::hosts,
+    {kHosts, "-H, --hosts", &O::hosts,
      "Hosts and how many processes each of them takes, as in h1:4,h2:4. The default is this host, "
      "or what the scheduler has allocated.",
      value("HOSTS"), in_group(E::kHosts)},
-    {kPlaces, "-hostfile, --hostfile", &O::hostfile,
+    {kHosts, "-hostfile, --hostfile", &O::hostfile,
      "The same in a file, with a line \"name slots=4\" per host.", kFile, in_group(E::kHosts)},
-    {kPlaces, "--network-interfaces", &O::interfaces,
+    {kHosts, "--network-interfaces", &O::interfaces,
      "Use these network interfaces only. Can be given more than once.", kInterfaces},
-    {kPlaces, "--network-interface", &O::interfaces, "The same for a single one.", kInterface},
-    {kPlaces, "--start-timeout", &O::start_timeout,
+    {kHosts, "--network-interface", &O::interfaces, "The same for a single one.", kInterface},
+    {kHosts, "--start-timeout", &O::start_timeout,
      "Give up when not all ranks have been started after this many seconds. The default is "
      "HOROVOD_START_TIMEOUT, or 30.",
      value("SECONDS", 1, kMaxSeconds)},
-    {kPlaces, "-p, --ssh-port", &O::ssh_port, "Port of ssh on the other hosts.",
+    {kHosts, "-p, --ssh-port", &O::ssh_port, "Port of ssh on the other hosts.",
      value("PORT", 1, 65535)},
-    {kPlaces, "-i, --ssh-identity-file", &O::ssh_identity_file, "Private key for ssh.", kFile},
-    {kPlaces, "--ssh-args", &O::ssh_args,
+    {kHosts, "-i, --ssh-identity-file", &O::ssh_identity_file, "Private key for ssh.", kFile},
+    {kHosts, "--ssh-args", &O::ssh_args,
      "More arguments for ssh, before the host, as in --ssh-args=\"-o StrictHostKeyChecking=no\". "
      "Without them your own ssh configuration decides.",
      value("ARGUMENTS")},
-    {kPlaces, "--disable-cache", &O::disable_cache,
+    {kHosts, "--disable-cache", &O::disable_cache,
      "Known from older versions and accepted: hosts are looked at anew each time."},
 
     {kOutput, "--output-filename", &O::output_filename,

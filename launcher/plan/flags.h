@@ -89,8 +89,8 @@ struct FlagValue {
 };
 
 struct FlagExtras {
-  std::string_view off = "";                    // names that turn a switch off
-  std::string_view older = "", older_off = "";  // names that are known and not shown
+  std::string_view off = "";                                  // names that turn a switch off
+  std::string_view hidden_names = "", hidden_off_names = "";  // names that are known and not shown
   ExclusiveGroup exclusive = ExclusiveGroup::kNone;
   std::string_view config_key = "";  // "params.cycle_time_ms"
   bool config_inverted = false;      // its yes is our no

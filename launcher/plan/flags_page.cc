@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "launcher/plan/help.h"
-#include "launcher/plan/surroundings.h"
+#include "launcher/plan/system_info.h"
 
 int main(int argc, char** argv) {
   const auto page = hvd::launcher::read_file(argc > 1 ? argv[1] : "docs/horovodrun.md");

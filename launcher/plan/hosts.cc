@@ -36,7 +36,7 @@ struct Parts {
 };
 
 // "name", "name:4", "[::1]" or "[::1]:4"; none when the name cannot be one.
-std::optional<Parts> take_apart(std::string_view text) {
+std::optional<Parts> split_host(std::string_view text) {
   Parts parts;
   std::string_view rest;
   if (text.starts_with('[')) {
@@ -64,7 +64,7 @@ std::string remedy(std::string_view text) {
 // One line of a host file without its comment; slots stand behind a colon or as slots=N.
 std::optional<HostSlots> parse_line(std::string_view line) {
   const auto tokens = words(line);
-  const auto parts = take_apart(tokens.front());
+  const auto parts = split_host(tokens.front());
   if (!parts) return std::nullopt;
   std::optional<int> slots = parts->slots ? parse_slots(*parts->slots) : 1;
   if (!slots) return std::nullopt;
@@ -112,7 +112,7 @@ Result<std::vector<HostSlots>> parse_host_list(std::string_view text) {
   std::vector<HostSlots> hosts;
   for (const std::string_view part : split(text, ',')) {
     const std::string_view item = trimmed(part);
-    const auto parts = take_apart(item);
+    const auto parts = split_host(item);
     const auto slots = parts && parts->slots ? parse_slots(*parts->slots) : std::nullopt;
     if (!slots) {
       return invalid_argument(fmt::format(

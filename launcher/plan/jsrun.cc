@@ -40,7 +40,7 @@ std::vector<std::string> jsrun_command(const JsrunJob& job) {
   };
   add(job.binding.value_or(std::vector<std::string>{"--erf_input", "rank file"}));
   if (!job.output.empty()) add({"--stdio_stdout", job.output, "--stdio_stderr", job.output});
-  if (!job.mpi.empty()) add({"--smpiargs", join(job.mpi, " ")});
+  if (!job.mpi_arguments.empty()) add({"--smpiargs", join(job.mpi_arguments, " ")});
   add(job.command);
   return list;
 }

@@ -22,8 +22,8 @@ struct JsrunJob {
   std::vector<std::string> command;
   // In place of the rank file.
   std::optional<std::vector<std::string>> binding;
-  std::string output;            // for both streams; empty: none
-  std::vector<std::string> mpi;  // for MPI below it
+  std::string output;                      // for both streams; empty: none
+  std::vector<std::string> mpi_arguments;  // for MPI below it
 };
 
 // Where the path of the rank file has to stand, unless `binding` takes its place.

@@ -12,7 +12,7 @@
 namespace hvd::launcher {
 namespace {
 
-constexpr int kMostOfAny = 1 << 16;  // slots, cores or GPUs of a host
+constexpr int kMaxPerHost = 1 << 16;  // slots, cores or GPUs of a host
 constexpr char kQueryFolder[] = "/opt/ibm/csm/bin/";
 
 // The first value of that key, however deep: answers for several nodes are lists of records.
@@ -38,23 +38,23 @@ Result<std::optional<YAML::Node>> find_in_answer(const std::string& answer,
 Result<int> number_in_answer(const std::string& answer, const std::string& key) {
   HVD_TRY_ASSIGN(const auto node, find_in_answer(answer, key));
   const auto number = node && node->IsScalar() ? parse_integer(node->Scalar()) : std::nullopt;
-  if (!number || *number < 0 || *number > kMostOfAny) {
+  if (!number || *number < 0 || *number > kMaxPerHost) {
     return invalid_argument(fmt::format("the answer has no number {}", key));
   }
   return static_cast<int>(*number);
 }
 
 // From PATH, or from where it is installed by default.
-Result<std::string> ask(const Surroundings& surroundings, std::vector<std::string> query) {
-  auto answer = surroundings.output_of(query);
+Result<std::string> ask(const SystemInfo& system, std::vector<std::string> query) {
+  auto answer = system.output_of(query);
   if (answer.is_ok() || answer.status().code() != StatusCode::kNotFound) return answer;
   query[0] = kQueryFolder + query[0];
-  return surroundings.output_of(query);
+  return system.output_of(query);
 }
 
 // The hosts of one cluster are of one kind, the one that horovodrun runs on included.
-int threads_per_core(const Surroundings& surroundings) {
-  const auto answer = surroundings.output_of({"lscpu"});
+int threads_per_core(const SystemInfo& system) {
+  const auto answer = system.output_of({"lscpu"});
   if (!answer.is_ok()) return 1;
   for (const std::string_view line : split(*answer, '\n')) {
     constexpr std::string_view kKey = "Thread(s) per core:";
@@ -65,14 +65,14 @@ int threads_per_core(const Surroundings& surroundings) {
   return 1;
 }
 
-Result<Allocation> ask_csm(const Surroundings& surroundings, const std::string& id) {
+Result<Allocation> ask_csm(const SystemInfo& system, const std::string& id) {
   HVD_TRY_ASSIGN(const std::string allocation_answer,
-                 ask(surroundings, {"csm_allocation_query", "-a", id}));
+                 ask(system, {"csm_allocation_query", "-a", id}));
   HVD_TRY_ASSIGN(const auto names, parse_compute_nodes(allocation_answer));
   HVD_TRY_ASSIGN(const std::string node_answer,
-                 ask(surroundings, {"csm_node_attributes_query", "-n", names.front()}));
+                 ask(system, {"csm_node_attributes_query", "-n", names.front()}));
   HVD_TRY_ASSIGN(NodeResources node, parse_node_attributes(node_answer));
-  node.threads_per_core = threads_per_core(surroundings);
+  node.threads_per_core = threads_per_core(system);
   if (node.gpus == 0) {
     return invalid_argument(fmt::format("{} has no GPU: give hosts with -H", names.front()));
   }
@@ -100,7 +100,7 @@ Result<std::vector<HostSlots>> hosts_in_pairs(const std::string& text) {
   const auto parts = words(text);
   for (size_t i = 0; i < parts.size(); i += 2) {
     const int64_t slots = i + 1 < parts.size() ? parse_integer(parts[i + 1]).value_or(-1) : -1;
-    if (!is_host_name(parts[i]) || slots < 0 || slots > kMostOfAny) {
+    if (!is_host_name(parts[i]) || slots < 0 || slots > kMaxPerHost) {
       return invalid_argument(
           fmt::format("\"{}\": accepted is hosts and slots, as in h1 4 h2 4", text));
     }
@@ -111,9 +111,7 @@ Result<std::vector<HostSlots>> hosts_in_pairs(const std::string& text) {
 
 }  // namespace
 
-bool is_under_lsf(const Surroundings& surroundings) {
-  return !surroundings.variable("LSB_JOBID").empty();
-}
+bool is_under_lsf(const SystemInfo& system) { return !system.variable("LSB_JOBID").empty(); }
 
 Result<std::vector<std::string>> parse_compute_nodes(const std::string& answer) {
   HVD_TRY_ASSIGN(const auto list, find_in_answer(answer, "compute_nodes"));
@@ -135,18 +133,18 @@ Result<NodeResources> parse_node_attributes(const std::string& answer) {
   return node;
 }
 
-Result<Allocation> lsf_allocation(const Surroundings& surroundings) {
+Result<Allocation> lsf_allocation(const SystemInfo& system) {
   Allocation allocation{.scheduler = "LSF"};
-  if (const std::string id = surroundings.variable("CSM_ALLOCATION_ID"); !id.empty()) {
-    auto answer = ask_csm(surroundings, id);
+  if (const std::string id = system.variable("CSM_ALLOCATION_ID"); !id.empty()) {
+    auto answer = ask_csm(system, id);
     if (!answer.is_ok()) return answer.status().with_context("asking for allocation " + id);
     allocation = *std::move(answer);
-  } else if (const std::string file = surroundings.variable("LSB_DJOB_HOSTFILE"); !file.empty()) {
+  } else if (const std::string file = system.variable("LSB_DJOB_HOSTFILE"); !file.empty()) {
     auto hosts = hosts_in_file(file);
     if (!hosts.is_ok()) return hosts.status().with_context("LSB_DJOB_HOSTFILE");
     allocation.hosts = *std::move(hosts);
   } else {
-    auto hosts = hosts_in_pairs(surroundings.variable("LSB_MCPU_HOSTS"));
+    auto hosts = hosts_in_pairs(system.variable("LSB_MCPU_HOSTS"));
     if (!hosts.is_ok()) return hosts.status().with_context("LSB_MCPU_HOSTS");
     allocation.hosts = *std::move(hosts);
   }

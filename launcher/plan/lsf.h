@@ -12,9 +12,9 @@
 
 namespace hvd::launcher {
 
-bool is_under_lsf(const Surroundings& surroundings);
+bool is_under_lsf(const SystemInfo& system);
 
-Result<Allocation> lsf_allocation(const Surroundings& surroundings);
+Result<Allocation> lsf_allocation(const SystemInfo& system);
 
 // Answers of `csm_allocation_query -a` and `csm_node_attributes_query -n`, which are YAML.
 Result<std::vector<std::string>> parse_compute_nodes(const std::string& answer);

@@ -73,7 +73,7 @@ MpirunCommand open_mpi_command(const MpirunJob& job) {
   }
   if (!job.output.directory.empty()) list.add({"--output-filename", job.output.directory});
   for (const std::string& name : job.variables) list.add({"-x", name});
-  list.add(job.more);
+  list.add(job.extra_arguments);
   list.add(job.command);
   return {list.take(), {}};
 }
@@ -104,7 +104,7 @@ Result<MpirunCommand> hydra_command(const MpirunJob& job) {
   }
   if (!job.output.directory.empty()) list.add({"-outfile-pattern", job.output.directory});
   list.add({"-genvlist", join(job.variables, ",")});
-  list.add(job.more);
+  list.add(job.extra_arguments);
   list.add(job.command);
   MpirunCommand result{list.take(), {}};
   if (const std::string ssh = ssh_arguments(job.shell); !ssh.empty()) {

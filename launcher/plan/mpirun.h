@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "launcher/launch.h"
 #include "launcher/plan/hosts.h"
-#include "launcher/plan/surroundings.h"
+#include "launcher/plan/system_info.h"
 
 namespace hvd::launcher {
 
@@ -32,7 +32,7 @@ struct MpirunJob {
   OutputOptions output;
   std::vector<std::string> interfaces;
   std::optional<std::vector<std::string>> binding;  // in place of the default
-  std::vector<std::string> more;                    // the user's own arguments
+  std::vector<std::string> extra_arguments;         // the user's own arguments
   bool tcp = false;
 };
 

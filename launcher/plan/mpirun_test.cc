@@ -47,7 +47,7 @@ TEST(Mpirun, OpenMpiGetsItsWords) {
   job.interfaces = {"eth0", "eth1"};
   job.output = {.directory = "out", .timestamps = true};
   job.binding = {"-bind-to", "core"};
-  job.more = {"-x", "A"};
+  job.extra_arguments = {"-x", "A"};
   EXPECT_EQ(line(job),
             "mpirun --allow-run-as-root --tag-output --timestamp-output -np 4 -H a:2,b:2 -bind-to "
             "core -mca pml ob1 -mca btl ^openib -mca plm_rsh_args -p 22 -i 'my key' -v -mca "
@@ -140,7 +140,7 @@ TEST(Jsrun, GetsItsWords) {
   EXPECT_EQ(join(command, " "), "jsrun --erf_input FILE python train.py");
   job.binding = {"-n", "4"};
   job.output = "out";
-  job.mpi = {"-tcp", "-x"};
+  job.mpi_arguments = {"-tcp", "-x"};
   EXPECT_EQ(join(jsrun_command(job), "|"),
             "jsrun|-n|4|--stdio_stdout|out|--stdio_stderr|out|--smpiargs|-tcp -x|python|train.py");
 }

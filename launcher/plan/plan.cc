@@ -27,7 +27,7 @@ namespace {
 
 constexpr char kExample[] = "as in horovodrun -np 4 python train.py";
 
-enum class Starter { kNative, kMpirun, kJsrun };
+enum class LaunchMethod { kNative, kMpirun, kJsrun };
 
 // Where the job is to run. `allocation` is there when a scheduler has said so and not the user.
 struct Resources {
@@ -49,11 +49,11 @@ bool is_variable_name(std::string_view name) {
 
 class Planner {
  public:
-  Planner(CommandLine line, const Surroundings& surroundings)
+  Planner(CommandLine line, const SystemInfo& system)
       : given_(line.options),
         options_(std::move(line.options)),
         command_(std::move(line.command)),
-        surroundings_(surroundings) {
+        system_(system) {
     plan_.warnings = std::move(line.warnings);
   }
 
@@ -85,7 +85,7 @@ class Planner {
 
   // Also lets the core look at it: what no rank would accept is not handed to a thousand of them.
   Status make_environment() {
-    environment_ = exported_environment(surroundings_.environment);
+    environment_ = exported_environment(system_.environment);
     add_flag_variables(options_, environment_);
     HVD_TRY_ASSIGN(config_, Config::from([this](const char* variable) -> const char* {
                      const auto found = environment_.find(variable);
@@ -98,7 +98,7 @@ class Planner {
   }
 
   Status make_shell() {
-    shell_.program = kubernetes_shell(surroundings_).value_or("ssh");
+    shell_.program = kubernetes_shell(system_).value_or("ssh");
     shell_.port = options_.ssh_port;
     shell_.identity_file = options_.ssh_identity_file.value_or("");
     if (!shell_.identity_file.empty() && access(shell_.identity_file.c_str(), R_OK) != 0) {
@@ -149,7 +149,7 @@ class Planner {
       resources.num_proc = *options_.num_proc;
       return resources;
     }
-    HVD_TRY_ASSIGN(resources.allocation, find_allocation(surroundings_));
+    HVD_TRY_ASSIGN(resources.allocation, find_allocation(system_));
     if (resources.allocation) {
       resources.hosts = resources.allocation->hosts;
       resources.num_proc = options_.num_proc.value_or(resources.allocation->num_proc);
@@ -176,25 +176,26 @@ class Planner {
 
   Result<Action> job() {
     HVD_TRY_ASSIGN(const Resources resources, find_resources());
-    HVD_TRY_ASSIGN(const Starter starter, choose_starter(resources));
-    if (starter == Starter::kMpirun) return mpirun(resources);
-    if (starter == Starter::kJsrun) return jsrun(resources);
-    warn_of_starter_flags();
+    HVD_TRY_ASSIGN(const LaunchMethod method, choose_launch_method(resources));
+    if (method == LaunchMethod::kMpirun) return mpirun(resources);
+    if (method == LaunchMethod::kJsrun) return jsrun(resources);
+    warn_of_mpi_flags();
     Launch launch = native_launch();
     HVD_TRY_ASSIGN(launch.slots, assigned(resources));
     return Action(std::move(launch));
   }
 
-  Result<Starter> choose_starter(const Resources& resources) const {
-    if (options_.use_jsrun && !is_under_lsf(surroundings_)) {
+  Result<LaunchMethod> choose_launch_method(const Resources& resources) const {
+    if (options_.use_jsrun && !is_under_lsf(system_)) {
       return invalid_argument("--jsrun works on LSF clusters only, and LSB_JOBID is not set");
     }
-    if (options_.use_jsrun) return Starter::kJsrun;
-    if (options_.use_mpi) return Starter::kMpirun;
+    if (options_.use_jsrun) return LaunchMethod::kJsrun;
+    if (options_.use_mpi) return LaunchMethod::kMpirun;
     if (options_.use_gloo || !resources.allocation || !resources.allocation->node)
-      return Starter::kNative;
-    const auto jsrun = surroundings_.output_of({"jsrun", "--version"});
-    return jsrun.status().code() == StatusCode::kNotFound ? Starter::kNative : Starter::kJsrun;
+      return LaunchMethod::kNative;
+    const auto jsrun = system_.output_of({"jsrun", "--version"});
+    return jsrun.status().code() == StatusCode::kNotFound ? LaunchMethod::kNative
+                                                          : LaunchMethod::kJsrun;
   }
 
   Launch native_launch() const {
@@ -203,7 +204,7 @@ class Planner {
     launch.environment = environment_;
     launch.environment["HOROVOD_CONTROLLER"] = "gloo";
     launch.environment["HOROVOD_CPU_OPERATIONS"] = "gloo";
-    launch.directory = surroundings_.directory;
+    launch.directory = system_.directory;
     launch.shell = shell_;
     launch.output = output();
     launch.interfaces = options_.interfaces;
@@ -219,9 +220,9 @@ class Planner {
 
   ProgramLaunch program_launch(const Resources& resources) const {
     ProgramLaunch launch;
-    launch.environment = without_place(surroundings_.environment);
+    launch.environment = without_slot_variables(system_.environment);
     add_flag_variables(options_, launch.environment);
-    launch.directory = surroundings_.directory;
+    launch.directory = system_.directory;
     launch.interfaces = options_.interfaces;
     launch.hosts = resources.hosts;
     launch.tls = config_.tls;
@@ -231,7 +232,7 @@ class Planner {
 
   Result<Action> mpirun(const Resources& resources) {
     HVD_TRY(assigned(resources).status());
-    const auto version = surroundings_.output_of({"mpirun", "--version"});
+    const auto version = system_.output_of({"mpirun", "--version"});
     if (!version.is_ok()) {
       return version.status().with_context(
           "--mpi needs Open MPI, Spectrum MPI, MPICH or Intel MPI; without it horovodrun starts "
@@ -249,7 +250,7 @@ class Planner {
     if (job.output.timestamps && is_hydra(job.implementation)) {
       warn("-prefix-timestamp has no effect: this mpirun writes no time before a line");
     }
-    HVD_TRY_ASSIGN(job.more, shell_words("--mpi-args", options_.mpi_args));
+    HVD_TRY_ASSIGN(job.extra_arguments, shell_words("--mpi-args", options_.mpi_args));
     if (options_.binding_args) {
       HVD_TRY_ASSIGN(job.binding, shell_words("--binding-args", options_.binding_args));
     }
@@ -266,8 +267,8 @@ class Planner {
 
   Result<Action> jsrun(const Resources& resources) const {
     JsrunJob job{.command = command_, .output = options_.output_filename.value_or("")};
-    HVD_TRY_ASSIGN(job.mpi, shell_words("--mpi-args", options_.mpi_args));
-    if (options_.tcp.value_or(false)) job.mpi.insert(job.mpi.begin(), "-tcp");
+    HVD_TRY_ASSIGN(job.mpi_arguments, shell_words("--mpi-args", options_.mpi_args));
+    if (options_.tcp.value_or(false)) job.mpi_arguments.insert(job.mpi_arguments.begin(), "-tcp");
     ProgramLaunch launch = program_launch(resources);
     if (options_.binding_args) {
       HVD_TRY_ASSIGN(job.binding, shell_words("--binding-args", options_.binding_args));
@@ -285,7 +286,7 @@ class Planner {
     if (resources.allocation) {
       allocation = *resources.allocation;
     } else {
-      HVD_TRY_ASSIGN(allocation, lsf_allocation(surroundings_));
+      HVD_TRY_ASSIGN(allocation, lsf_allocation(system_));
     }
     if (allocation.node) return *allocation.node;
     return invalid_argument(
@@ -304,7 +305,7 @@ class Planner {
                       options_.use_mpi ? "--mpi" : "--jsrun"));
     }
     if (!options_.num_proc && !options_.min_num_proc) return missing_num_proc();
-    warn_of_starter_flags();
+    warn_of_mpi_flags();
     ElasticLaunch elastic;
     elastic.launch = native_launch();
     elastic.num_proc = options_.num_proc ? *options_.num_proc : *options_.min_num_proc;
@@ -348,7 +349,7 @@ class Planner {
     }
     HVD_TRY_ASSIGN(elastic.hosts, given_hosts());
     if (elastic.hosts.empty()) {
-      HVD_TRY_ASSIGN(auto allocation, find_allocation(surroundings_));
+      HVD_TRY_ASSIGN(auto allocation, find_allocation(system_));
       if (allocation) elastic.hosts = std::move(allocation->hosts);
     }
     if (elastic.hosts.size() < 2) {
@@ -365,7 +366,7 @@ class Planner {
     Doctor doctor;
     HVD_TRY_ASSIGN(doctor.hosts, given_hosts());
     if (doctor.hosts.empty()) {
-      HVD_TRY_ASSIGN(auto allocation, find_allocation(surroundings_));
+      HVD_TRY_ASSIGN(auto allocation, find_allocation(system_));
       if (allocation) doctor.hosts = std::move(allocation->hosts);
     }
     if (doctor.hosts.empty()) doctor.hosts = {{"localhost", options_.num_proc.value_or(1)}};
@@ -394,7 +395,7 @@ class Planner {
     }
   }
 
-  void warn_of_starter_flags() {
+  void warn_of_mpi_flags() {
     for (const char* name : {"--mpi-args", "--binding-args"}) {
       if (is_set(flag_named(name), options_)) {
         warn(fmt::format("{} has no effect without --mpi or --jsrun", name));
@@ -407,7 +408,7 @@ class Planner {
   const Options given_;  // on the command line
   Options options_;      // the config file's as well
   const std::vector<std::string> command_;
-  const Surroundings& surroundings_;
+  const SystemInfo& system_;
   Plan plan_;
   Environment environment_;  // of every rank
   Config config_;
@@ -416,8 +417,7 @@ class Planner {
 
 }  // namespace
 
-Result<Plan> make_plan(const std::vector<std::string>& arguments,
-                       const Surroundings& surroundings) {
+Result<Plan> make_plan(const std::vector<std::string>& arguments, const SystemInfo& system) {
   HVD_TRY_ASSIGN(CommandLine line, parse_command_line(arguments));
   const Options& options = line.options;
   Plan plan;
@@ -426,10 +426,10 @@ Result<Plan> make_plan(const std::vector<std::string>& arguments,
   } else if (options.version) {
     plan.action = PrintText{version() + "\n"};
   } else if (options.check_build) {
-    const BuildFacts facts = find_build_facts(surroundings);
+    const BuildFacts facts = find_build_facts(system);
     plan.action = PrintText{check_build_text(facts, options.verbose.value_or(false))};
   } else {
-    return Planner(std::move(line), surroundings).make();
+    return Planner(std::move(line), system).make();
   }
   return plan;
 }

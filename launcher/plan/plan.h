@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "launcher/launch.h"
 #include "launcher/plan/hosts.h"
-#include "launcher/plan/surroundings.h"
+#include "launcher/plan/system_info.h"
 
 namespace hvd::launcher {
 
@@ -86,6 +86,6 @@ struct Plan {
 };
 
 // `arguments` are argv without the program's name.
-Result<Plan> make_plan(const std::vector<std::string>& arguments, const Surroundings& surroundings);
+Result<Plan> make_plan(const std::vector<std::string>& arguments, const SystemInfo& system);
 
 }  // namespace hvd::launcher

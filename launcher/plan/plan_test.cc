@@ -28,14 +28,14 @@ using Words = std::vector<std::string>;
 class PlanTest : public ::testing::Test {
  protected:
   PlanTest() {
-    surroundings_.directory = "/home/me";
-    surroundings_.environment = {{"PATH", "/bin"}};
-    surroundings_.output_of = [this](const Words& command) -> Result<std::string> {
+    system_.directory = "/home/me";
+    system_.environment = {{"PATH", "/bin"}};
+    system_.output_of = [this](const Words& command) -> Result<std::string> {
       const auto found = programs_.find(command[0]);
       if (found == programs_.end()) return not_found("there is no program " + command[0]);
       return found->second;
     };
-    surroundings_.has_library = [](const std::string&) { return false; };
+    system_.has_library = [](const std::string&) { return false; };
   }
 
   ~PlanTest() override {
@@ -50,7 +50,7 @@ class PlanTest : public ::testing::Test {
   }
 
   Plan plan(const std::string& line) {
-    auto result = make_plan(*split_like_shell(line), surroundings_);
+    auto result = make_plan(*split_like_shell(line), system_);
     EXPECT_OK(result);
     return result.is_ok() ? *std::move(result) : Plan{};
   }
@@ -63,7 +63,7 @@ class PlanTest : public ::testing::Test {
   }
 
   std::string complaint(const std::string& line) {
-    const auto result = make_plan(*split_like_shell(line), surroundings_);
+    const auto result = make_plan(*split_like_shell(line), system_);
     EXPECT_FALSE(result.is_ok()) << line;
     return result.status().message();
   }
@@ -74,7 +74,7 @@ class PlanTest : public ::testing::Test {
     return to_string(hosts);
   }
 
-  Surroundings surroundings_;
+  SystemInfo system_;
   std::map<std::string, std::string> programs_;
 
  private:
@@ -114,9 +114,9 @@ TEST_F(PlanTest, EveryFlagOfTheJobArrives) {
 }
 
 TEST_F(PlanTest, AFlagWinsOverTheConfigFileAndThatOverTheEnvironment) {
-  surroundings_.environment["HOROVOD_CYCLE_TIME"] = "1";
-  surroundings_.environment["HOROVOD_CACHE_CAPACITY"] = "1";
-  surroundings_.environment["HOROVOD_FUSION_THRESHOLD"] = "1";
+  system_.environment["HOROVOD_CYCLE_TIME"] = "1";
+  system_.environment["HOROVOD_CACHE_CAPACITY"] = "1";
+  system_.environment["HOROVOD_FUSION_THRESHOLD"] = "1";
   const std::string config = file("params: {cycle_time_ms: 2, cache_capacity: 2}\nodd: 1\n");
   const std::string line = "--cycle-time-ms 3 -np 1 --config-file " + config + " true";
   EXPECT_THAT(action<Launch>(line).environment,
@@ -128,8 +128,8 @@ TEST_F(PlanTest, AFlagWinsOverTheConfigFileAndThatOverTheEnvironment) {
 }
 
 TEST_F(PlanTest, TheEnvironmentHasItsSay) {
-  surroundings_.environment["HOROVOD_START_TIMEOUT"] = "7";
-  surroundings_.environment["HOROVOD_TLS"] = "1";
+  system_.environment["HOROVOD_START_TIMEOUT"] = "7";
+  system_.environment["HOROVOD_TLS"] = "1";
   const auto launch = action<Launch>("-np 1 true");
   EXPECT_EQ(launch.start_timeout, std::chrono::seconds(7));
   EXPECT_TRUE(launch.tls);
@@ -137,7 +137,7 @@ TEST_F(PlanTest, TheEnvironmentHasItsSay) {
 }
 
 TEST_F(PlanTest, WhatIsWrongIsSaidBeforeAnythingStarts) {
-  surroundings_.environment["HOME"] = "/nowhere";
+  system_.environment["HOME"] = "/nowhere";
   const std::vector<std::pair<std::string, std::string>> mistakes = {
       {"", "there is no command to run, as in horovodrun -np 4 python train.py"},
       {"-np 2", "there is no command to run, as in horovodrun -np 4 python train.py"},
@@ -156,7 +156,7 @@ TEST_F(PlanTest, WhatIsWrongIsSaidBeforeAnythingStarts) {
        "ranks itself: there is no program mpirun"},
   };
   for (const auto& [line, message] : mistakes) EXPECT_EQ(complaint(line), message);
-  surroundings_.environment["HOROVOD_FUSION_THRESHOLD"] = "64MB";
+  system_.environment["HOROVOD_FUSION_THRESHOLD"] = "64MB";
   EXPECT_EQ(complaint("-np 1 true"),
             "HOROVOD_FUSION_THRESHOLD=\"64MB\": accepted is bytes, from 0");
 }
@@ -177,22 +177,22 @@ TEST_F(PlanTest, FlagsWithoutEffectAreWarnedOf) {
 }
 
 TEST_F(PlanTest, ASchedulersHostsAreTheDefault) {
-  surroundings_.environment["SLURM_JOB_NODELIST"] = "n[1-2]";
-  surroundings_.environment["SLURM_TASKS_PER_NODE"] = "2(x2)";
+  system_.environment["SLURM_JOB_NODELIST"] = "n[1-2]";
+  system_.environment["SLURM_TASKS_PER_NODE"] = "2(x2)";
   EXPECT_EQ(hosts_of(action<Launch>("true")), "n1:2,n2:2");
   EXPECT_EQ(hosts_of(action<Launch>("-np 3 true")), "n1:2,n2:1");
   EXPECT_EQ(hosts_of(action<Launch>("-np 1 -H h:1 true")), "h:1");
   EXPECT_EQ(hosts_of(action<Launch>("-np 1 --hostfile " + file("h2\n") + " true")), "h2:1");
   EXPECT_THAT(complaint("-np 5 true"), AllOf(HasSubstr("Slurm has allocated fewer slots"),
                                              HasSubstr("Requested more processes (5)")));
-  surroundings_.environment["SLURM_JOB_NODELIST"] = "n1";
-  surroundings_.environment["SLURM_TASKS_PER_NODE"] = "1";
+  system_.environment["SLURM_JOB_NODELIST"] = "n1";
+  system_.environment["SLURM_TASKS_PER_NODE"] = "1";
   EXPECT_EQ(hosts_of(action<Launch>("-np 4 true")), "n1:4") << "a host alone takes any number";
 }
 
 TEST_F(PlanTest, KubernetesReplacesSshAndNamesTheHosts) {
-  surroundings_.environment["OMPI_MCA_plm_rsh_agent"] = "/etc/mpi/kubexec.sh";
-  surroundings_.environment["OMPI_MCA_orte_default_hostfile"] = file("w-0 slots=1\nw-1 slots=1\n");
+  system_.environment["OMPI_MCA_plm_rsh_agent"] = "/etc/mpi/kubexec.sh";
+  system_.environment["OMPI_MCA_orte_default_hostfile"] = file("w-0 slots=1\nw-1 slots=1\n");
   const auto launch = action<Launch>("-np 2 true");
   EXPECT_EQ(launch.shell.program, "/etc/mpi/kubexec.sh");
   EXPECT_EQ(hosts_of(launch), "w-0:1,w-1:1");
@@ -200,10 +200,10 @@ TEST_F(PlanTest, KubernetesReplacesSshAndNamesTheHosts) {
 
 TEST_F(PlanTest, MpirunGetsNamesOfVariablesAndNoSecret) {
   programs_["mpirun"] = "mpirun (Open MPI) 4.1.4";
-  surroundings_.environment["_HOROVOD_SECRET_KEY"] = "hush";
-  surroundings_.environment["CUDA_VISIBLE_DEVICES"] = "1";
-  surroundings_.environment["HOROVOD_RANK"] = "3";
-  surroundings_.environment["odd-name"] = "x";
+  system_.environment["_HOROVOD_SECRET_KEY"] = "hush";
+  system_.environment["CUDA_VISIBLE_DEVICES"] = "1";
+  system_.environment["HOROVOD_RANK"] = "3";
+  system_.environment["odd-name"] = "x";
   const auto launch =
       action<ProgramLaunch>("--mpi -np 2 -H a:1,b:1 --mpi-args='-x NCCL_DEBUG' --tcp true");
   EXPECT_EQ(join(launch.arguments, " "),
@@ -223,8 +223,8 @@ TEST_F(PlanTest, MpirunGetsNamesOfVariablesAndNoSecret) {
 }
 
 TEST_F(PlanTest, OnAnLsfClusterJsrunIsTheDefaultWhereItIsInstalled) {
-  surroundings_.environment["LSB_JOBID"] = "7";
-  surroundings_.environment["CSM_ALLOCATION_ID"] = "5";
+  system_.environment["LSB_JOBID"] = "7";
+  system_.environment["CSM_ALLOCATION_ID"] = "5";
   programs_["csm_allocation_query"] = "compute_nodes:\n - c1\n - c2\n";
   programs_["csm_node_attributes_query"] = "discovered_cores: 4\ndiscovered_gpus: 2\n";
   EXPECT_EQ(hosts_of(action<Launch>("true")), "c1:2,c2:2");
@@ -235,8 +235,8 @@ TEST_F(PlanTest, OnAnLsfClusterJsrunIsTheDefaultWhereItIsInstalled) {
   EXPECT_EQ(launch.arguments[launch.file->argument - 1], "--erf_input");
   EXPECT_EQ(action<Launch>("--gloo true").slots.size(), 4U);
   EXPECT_FALSE(action<ProgramLaunch>("--jsrun --binding-args='-n 4' true").file);
-  surroundings_.environment.erase("CSM_ALLOCATION_ID");
-  surroundings_.environment["LSB_MCPU_HOSTS"] = "c1 2";
+  system_.environment.erase("CSM_ALLOCATION_ID");
+  system_.environment["LSB_MCPU_HOSTS"] = "c1 2";
   EXPECT_THAT(complaint("--jsrun true"), HasSubstr("--binding-args"));
 }
 
@@ -258,7 +258,7 @@ TEST_F(PlanTest, ElasticJobsAreReadWhole) {
   EXPECT_THAT(elastic.launch.command, ElementsAre("true"));
   EXPECT_THAT(elastic.launch.slots, IsEmpty());
 
-  surroundings_.environment["HOROVOD_ELASTIC_TIMEOUT"] = "8";
+  system_.environment["HOROVOD_ELASTIC_TIMEOUT"] = "8";
   const auto fixed = action<ElasticLaunch>("--min-np 2 -H a:1,b:1 true");
   EXPECT_EQ(fixed.num_proc, 2) << "the least is the default";
   EXPECT_EQ(to_string(fixed.hosts), "a:1,b:1");
@@ -306,9 +306,9 @@ TEST_F(PlanTest, CheckBuildTicksWhatIsThere) {
             "Available Tensor Operations:\n"
             "    [ ] NCCL\n    [ ] DDL\n    [ ] CCL\n    [ ] MPI\n    [X] Gloo\n");
   programs_["python"] = "torch mxnet\n";
-  surroundings_.own_program = "/venv/bin/horovodrun";
+  system_.own_program = "/venv/bin/horovodrun";
   programs_["mpirun"] = "mpirun (Open MPI) 4.1.4";
-  surroundings_.has_library = [](const std::string& name) { return name == "libnccl.so.2"; };
+  system_.has_library = [](const std::string& name) { return name == "libnccl.so.2"; };
   EXPECT_EQ(action<PrintText>("--verbose -cb").text,
             "\nHorovod v" HVD_VERSION
             ":\n\n"

@@ -24,12 +24,12 @@ Result<std::optional<Allocation>> found(const Result<Allocation>& allocation) {
 
 }  // namespace
 
-Result<std::optional<Allocation>> find_allocation(const Surroundings& surroundings) {
-  if (is_under_lsf(surroundings)) return found(lsf_allocation(surroundings));
-  if (!surroundings.variable("SLURM_JOB_NODELIST").empty()) {
-    return found(slurm_allocation(surroundings));
+Result<std::optional<Allocation>> find_allocation(const SystemInfo& system) {
+  if (is_under_lsf(system)) return found(lsf_allocation(system));
+  if (!system.variable("SLURM_JOB_NODELIST").empty()) {
+    return found(slurm_allocation(system));
   }
-  if (const std::string path = surroundings.variable(kHostFile); !path.empty()) {
+  if (const std::string path = system.variable(kHostFile); !path.empty()) {
     auto allocation = found(kubernetes_allocation(path));
     if (!allocation.is_ok()) return allocation.status().with_context(kHostFile);
     return allocation;
@@ -37,8 +37,8 @@ Result<std::optional<Allocation>> find_allocation(const Surroundings& surroundin
   return std::optional<Allocation>();
 }
 
-std::optional<std::string> kubernetes_shell(const Surroundings& surroundings) {
-  const std::string program = surroundings.variable("OMPI_MCA_plm_rsh_agent");
+std::optional<std::string> kubernetes_shell(const SystemInfo& system) {
+  const std::string program = system.variable("OMPI_MCA_plm_rsh_agent");
   if (program != "kubexec.sh" && !program.ends_with("/kubexec.sh")) return std::nullopt;
   return program;
 }

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "launcher/plan/hosts.h"
-#include "launcher/plan/surroundings.h"
+#include "launcher/plan/system_info.h"
 
 namespace hvd::launcher {
 
@@ -29,9 +29,9 @@ struct Allocation {
 
 // The one that this process runs in, if any. Of a Kubernetes pod of the MPI operator it is the host
 // file that the operator has made.
-Result<std::optional<Allocation>> find_allocation(const Surroundings& surroundings);
+Result<std::optional<Allocation>> find_allocation(const SystemInfo& system);
 
 // The program that takes ssh's place in pods of the MPI operator that have no sshd.
-std::optional<std::string> kubernetes_shell(const Surroundings& surroundings);
+std::optional<std::string> kubernetes_shell(const SystemInfo& system);
 
 }  // namespace hvd::launcher

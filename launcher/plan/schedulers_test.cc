@@ -17,27 +17,26 @@ using ::testing::HasSubstr;
 
 using Answers = std::map<std::vector<std::string>, std::string>;
 
-// Surroundings in which these variables are set and these programs are there.
-Surroundings with(Environment environment, Answers answers = {}) {
-  Surroundings surroundings{.environment = std::move(environment)};
-  surroundings.output_of = [answers =
-                                std::move(answers)](const auto& command) -> Result<std::string> {
+// SystemInfo in which these variables are set and these programs are there.
+SystemInfo with(Environment environment, Answers answers = {}) {
+  SystemInfo system{.environment = std::move(environment)};
+  system.output_of = [answers = std::move(answers)](const auto& command) -> Result<std::string> {
     const auto found = answers.find(command);
     if (found == answers.end()) return not_found("there is no program " + command[0]);
     return found->second;
   };
-  return surroundings;
+  return system;
 }
 
-std::string hosts(const Surroundings& surroundings) {
-  const auto allocation = find_allocation(surroundings);
+std::string hosts(const SystemInfo& system) {
+  const auto allocation = find_allocation(system);
   EXPECT_OK(allocation);
   if (!allocation.is_ok() || !*allocation) return "none";
   return to_string((*allocation)->hosts) + " for " + std::to_string((*allocation)->num_proc);
 }
 
-std::string complaint(const Surroundings& surroundings) {
-  const auto allocation = find_allocation(surroundings);
+std::string complaint(const SystemInfo& system) {
+  const auto allocation = find_allocation(system);
   EXPECT_CODE(StatusCode::kInvalidArgument, allocation);
   return allocation.status().message();
 }

@@ -12,7 +12,7 @@ namespace hvd::launcher {
 namespace {
 
 // Beyond any cluster; keeps a mistyped range from filling memory.
-constexpr size_t kMostHosts = 1 << 16;
+constexpr size_t kMaxHosts = 1 << 16;
 
 Status malformed(std::string_view text, std::string_view accepted) {
   return invalid_argument(fmt::format("\"{}\": accepted is {}", text, accepted));
@@ -32,12 +32,12 @@ bool expand_ranges(std::string_view text, std::vector<std::string>& numbers) {
     if (!is_digits(first) || !is_digits(last)) return false;
     const int64_t from = *parse_integer(first);
     const int64_t to = *parse_integer(last);
-    if (to < from || static_cast<size_t>(to - from) >= kMostHosts) return false;
+    if (to < from || static_cast<size_t>(to - from) >= kMaxHosts) return false;
     for (int64_t number = from; number <= to; ++number) {
       numbers.push_back(fmt::format("{:0{}}", number, first.size()));
     }
   }
-  return numbers.size() <= kMostHosts;
+  return numbers.size() <= kMaxHosts;
 }
 
 // One name with any number of brackets in it.
@@ -53,7 +53,7 @@ bool expand_name(std::string_view text, std::vector<std::string>& names) {
     if (close == std::string_view::npos || !expand_ranges(text.substr(1, close - 1), numbers)) {
       return false;
     }
-    if (begun.size() * numbers.size() > kMostHosts) return false;
+    if (begun.size() * numbers.size() > kMaxHosts) return false;
     std::vector<std::string> longer;
     for (const std::string& name : begun) {
       for (const std::string& number : numbers) longer.push_back(name + number);
@@ -63,7 +63,7 @@ bool expand_name(std::string_view text, std::vector<std::string>& names) {
   }
   if (!std::all_of(begun.begin(), begun.end(), is_host_name)) return false;
   names.insert(names.end(), begun.begin(), begun.end());
-  return names.size() <= kMostHosts;
+  return names.size() <= kMaxHosts;
 }
 
 // At commas outside of brackets.
@@ -108,16 +108,16 @@ Result<std::vector<int>> expand_task_counts(std::string_view text) {
       return malformed(text, "tasks per host, as in 4(x2),3");
     }
     const auto repeat = static_cast<size_t>(*parse_integer(times));
-    if (repeat > kMostHosts) return malformed(text, "tasks per host, as in 4(x2),3");
+    if (repeat > kMaxHosts) return malformed(text, "tasks per host, as in 4(x2),3");
     counts.insert(counts.end(), repeat, static_cast<int>(*parse_integer(part)));
   }
   return counts;
 }
 
-Result<Allocation> slurm_allocation(const Surroundings& surroundings) {
-  const auto names = expand_node_list(surroundings.variable("SLURM_JOB_NODELIST"));
+Result<Allocation> slurm_allocation(const SystemInfo& system) {
+  const auto names = expand_node_list(system.variable("SLURM_JOB_NODELIST"));
   if (!names.is_ok()) return names.status().with_context("SLURM_JOB_NODELIST");
-  const std::string tasks = surroundings.variable("SLURM_TASKS_PER_NODE");
+  const std::string tasks = system.variable("SLURM_TASKS_PER_NODE");
   std::vector<int> counts(names->size(), 1);
   if (!tasks.empty()) {
     const auto told = expand_task_counts(tasks);
@@ -133,7 +133,7 @@ Result<Allocation> slurm_allocation(const Surroundings& surroundings) {
   Allocation allocation{.scheduler = "Slurm"};
   for (size_t i = 0; i < counts.size(); ++i) add_host(allocation.hosts, (*names)[i], counts[i]);
   allocation.num_proc = slots_of(allocation.hosts);
-  if (const std::string total = surroundings.variable("SLURM_NTASKS"); !total.empty()) {
+  if (const std::string total = system.variable("SLURM_NTASKS"); !total.empty()) {
     const auto number = parse_integer(total);
     if (!number || *number < 1 || *number > 1 << 20) {
       return malformed(total, "a whole number from 1").with_context("SLURM_NTASKS");

@@ -18,6 +18,6 @@ Result<std::vector<std::string>> expand_node_list(std::string_view text);
 Result<std::vector<int>> expand_task_counts(std::string_view text);
 
 // From SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE and SLURM_NTASKS.
-Result<Allocation> slurm_allocation(const Surroundings& surroundings);
+Result<Allocation> slurm_allocation(const SystemInfo& system);
 
 }  // namespace hvd::launcher

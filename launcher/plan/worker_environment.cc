@@ -8,14 +8,14 @@ namespace {
 
 constexpr std::string_view kSecret = "_HOROVOD_SECRET_KEY";
 
-bool stays_here(std::string_view name) {
+bool is_host_specific(std::string_view name) {
   return name.starts_with("BASH_FUNC_") || name == "OLDPWD" ||
          name.ends_with("CUDA_VISIBLE_DEVICES") || name == kSecret;
 }
 
 }  // namespace
 
-Environment without_place(const Environment& own) {
+Environment without_slot_variables(const Environment& own) {
   const Environment place = slot_environment(Slot{});
   Environment result = own;
   std::erase_if(result, [&](const auto& entry) {
@@ -27,8 +27,8 @@ Environment without_place(const Environment& own) {
 }
 
 Environment exported_environment(const Environment& own) {
-  Environment result = without_place(own);
-  std::erase_if(result, [](const auto& entry) { return stays_here(entry.first); });
+  Environment result = without_slot_variables(own);
+  std::erase_if(result, [](const auto& entry) { return is_host_specific(entry.first); });
   return result;
 }
 

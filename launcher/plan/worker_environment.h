@@ -5,12 +5,12 @@
 
 #include "launcher/launch.h"
 #include "launcher/plan/flags.h"
-#include "launcher/plan/surroundings.h"
+#include "launcher/plan/system_info.h"
 
 namespace hvd::launcher {
 
 // `own` without the place in another job, in case a rank of one has started horovodrun.
-Environment without_place(const Environment& own);
+Environment without_slot_variables(const Environment& own);
 
 // That, without what means something on this host or in this process only: shell functions, the
 // previous folder, visible GPUs, the secret.

@@ -85,7 +85,7 @@ TEST(WorkerEnvironment, WhatBelongsToThisHostOrToAnotherJobIsNotExported) {
                            {"HOROVOD_ELASTIC", "1"}};
   EXPECT_EQ(exported_environment(own),
             (Environment{{"PATH", "/bin"}, {"HOROVOD_CYCLE_TIME", "2"}}));
-  EXPECT_EQ(without_place(own).size(), 6U);
+  EXPECT_EQ(without_slot_variables(own).size(), 6U);
 }
 
 TEST(WorkerEnvironment, ASlotKnowsItsPlace) {

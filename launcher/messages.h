@@ -12,9 +12,9 @@ inline constexpr int kFailure = 1;
 inline constexpr int kUsageError = 2;
 
 // "horovodrun: why" on standard error; returns `code`. That nobody can be told is not told.
-int complain(std::string_view why, int code);
+int print_error(std::string_view why, int code);
 
 // Writes all of it to standard output; returns 0, or complains and returns kFailure.
-int show(std::string_view text);
+int print_output(std::string_view text);
 
 }  // namespace hvd::launcher

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/plan/surroundings.h"
+#include "launcher/plan/system_info.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,10 +51,10 @@ TEST(ReadFile, NamesTheFileThatCannotBeRead) {
 
 TEST(ThisProcess, KnowsItsVariables) {
   setenv("HVD_PLAN_TEST", "a=b", 1);
-  EXPECT_EQ(this_process().variable("HVD_PLAN_TEST"), "a=b");
-  EXPECT_EQ(this_process().variable("HVD_NO_SUCH"), "");
-  EXPECT_FALSE(this_process().directory.empty());
-  EXPECT_FALSE(this_process().has_library("libhvd-no-such.so"));
+  EXPECT_EQ(this_system().variable("HVD_PLAN_TEST"), "a=b");
+  EXPECT_EQ(this_system().variable("HVD_NO_SUCH"), "");
+  EXPECT_FALSE(this_system().directory.empty());
+  EXPECT_FALSE(this_system().has_library("libhvd-no-such.so"));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace hvd::launcher {
 
 using Environment = std::map<std::string, std::string>;
 
-struct Surroundings {
+struct SystemInfo {
   Environment environment;
   std::string directory;    // the current one
   std::string own_program;  // the path of this program
@@ -30,10 +30,10 @@ struct Surroundings {
 
 // What Python makes of `script`: the Python that this program was installed with, which need not be
 // on the PATH, or else the one that is.
-Result<std::string> ask_python(const Surroundings& surroundings, const std::string& script);
+Result<std::string> run_python(const SystemInfo& system, const std::string& script);
 
 // This process's own. Programs get a few seconds to answer.
-Surroundings this_process();
+SystemInfo this_system();
 
 // Runs a program from PATH to its end and returns what it wrote to standard output. Standard error
 // is dropped. At the deadline it is killed with all its children.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/plan/surroundings.h"
+#include "launcher/plan/system_info.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ namespace hvd::launcher {
 namespace {
 
 // Below the silence after which the launcher gives up a host that asks Python for the doctor.
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::seconds kCommandTimeout{5};
 
 // A process in a group of its own, so that it can be ended with its children.
 class Child {
@@ -101,24 +101,24 @@ Result<bool> read_to_end(const Fd& fd, Deadline deadline, std::string& text) {
 
 }  // namespace
 
-std::string Surroundings::variable(const std::string& name) const {
+std::string SystemInfo::variable(const std::string& name) const {
   const auto found = environment.find(name);
   return found == environment.end() ? "" : found->second;
 }
 
-Result<std::string> ask_python(const Surroundings& surroundings, const std::string& script) {
-  const auto beside = std::filesystem::path(surroundings.own_program).parent_path() / "python3";
+Result<std::string> run_python(const SystemInfo& system, const std::string& script) {
+  const auto beside = std::filesystem::path(system.own_program).parent_path() / "python3";
   Result<std::string> answer = not_found("");
   for (const std::string& python :
        {beside.string(), std::string("python3"), std::string("python")}) {
-    answer = surroundings.output_of({python, "-c", script});
+    answer = system.output_of({python, "-c", script});
     if (answer.status().code() != StatusCode::kNotFound) break;
   }
   return answer;
 }
 
-Surroundings this_process() {
-  Surroundings result;
+SystemInfo this_system() {
+  SystemInfo result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const size_t equals = text.find('=');
@@ -129,7 +129,7 @@ Surroundings this_process() {
   result.directory = std::filesystem::current_path(error).string();
   result.own_program = std::filesystem::read_symlink("/proc/self/exe", error).string();
   result.output_of = [](const std::vector<std::string>& command) {
-    return capture_output(command, Deadline::after(kPatience));
+    return capture_output(command, Deadline::after(kCommandTimeout));
   };
   result.has_library = [](const std::string& library) {
     void* handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);

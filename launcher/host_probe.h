@@ -13,16 +13,16 @@ namespace hvd::launcher {
 // Microseconds since 1970.
 int64_t wall_clock_us();
 
-class Examiner {
+class HostProbe {
  public:
   // Takes up to some seconds: Python is asked which frameworks it finds.
-  Findings examine(const Examine& request);
+  Findings probe(const ProbeHost& request);
   // Takes about a second. What is measured is the control traffic of a job: authenticated, and
   // encrypted if TLS is on. Tensors travel no slower.
-  Measured measure(const MeasurePeer& peer) const;
+  Measurement measure(const MeasurePeer& peer) const;
 
  private:
-  Examine request_;
+  ProbeHost request_;
   RendezvousService rendezvous_;
 };
 

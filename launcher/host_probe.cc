@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/examiner.h"
+#include "launcher/host_probe.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 
 #include "base/deadline.h"
 #include "launcher/host_checks.h"
-#include "launcher/plan/surroundings.h"
+#include "launcher/plan/system_info.h"
 
 namespace hvd::launcher {
 namespace {
@@ -39,7 +39,7 @@ for n in ("torch", "tensorflow", "keras", "mxnet", "jax"):
 )python";
 
 std::vector<std::string> frameworks() {
-  const auto found = ask_python(this_process(), kFindFrameworks);
+  const auto found = run_python(this_system(), kFindFrameworks);
   std::vector<std::string> lines;
   std::istringstream text(found.is_ok() ? *found : "");
   for (std::string line; std::getline(text, line);) lines.push_back(line);
@@ -82,7 +82,7 @@ Result<uint64_t> bytes_per_second(RendezvousClient& rendezvous) {
   return static_cast<uint64_t>(static_cast<double>(bytes) / passed.count());
 }
 
-Status try_measure(const StartRanks& way, Measured& measured) {
+Status try_measure(const StartRanks& way, Measurement& measured) {
   HVD_TRY_ASSIGN(const Endpoint endpoint, find_rendezvous(way));
   measured.via = endpoint.to_string();
   HVD_TRY_ASSIGN(const Secret secret, Secret::from_base64(way.secret.text()));
@@ -103,7 +103,7 @@ int64_t wall_clock_us() {
       .count();
 }
 
-Findings Examiner::examine(const Examine& request) {
+Findings HostProbe::probe(const ProbeHost& request) {
   request_ = request;
   Findings findings;
   findings.cpus = usable_cpus();
@@ -129,12 +129,12 @@ Findings Examiner::examine(const Examine& request) {
   return findings;
 }
 
-Measured Examiner::measure(const MeasurePeer& peer) const {
+Measurement HostProbe::measure(const MeasurePeer& peer) const {
   StartRanks way;
   way.secret = request_.secret;
   way.tls = request_.tls;
   way.rendezvous = peer.rendezvous;
-  Measured measured;
+  Measurement measured;
   measured.problem = try_measure(way, measured).message();
   return measured;
 }
