@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The guardian of the ranks of one host: `horovodrun --agent`, which the launcher starts there, by
-// itself or through ssh, and talks to over standard input and output (launcher/protocol.h).
+// The agent supervises the ranks of one host: `horovodrun --agent`. The launcher starts one agent
+// per host, directly on its own host and through ssh elsewhere, and exchanges messages with it over
+// the agent's standard input and output (launcher/protocol.h).
 //
-// It starts the ranks, passes on what they write as far as it was granted credit, and ends when
-// none of them and nothing that they started is left. When the launcher says so, or is lost, it
-// makes them end.
+// The agent starts the ranks and forwards their output as far as the launcher has granted credit.
+// It exits when no rank and no process that a rank started is left. It stops the ranks when the
+// launcher asks for it, when the connection to the launcher is lost, or when it gets a signal
+// itself:
+//
+//   connected --StartRanks--> running --all ranks exited--> orphans get SIGTERM, 1 s later SIGKILL
+//                                |                                     |
+//                                |  StopRanks, loss, signal            v
+//                                +--> SIGTERM, grace, SIGKILL --> output drained --> AgentDone,
+//                                exit
 #pragma once
 
 namespace hvd::launcher {
 
-// `remote`: silence of the launcher means that it is lost. On its own host the end of the pipe from
-// it always tells. Returns the exit code of the process.
+// Runs the agent to its end and returns the exit code of the process. With `remote`, an agent that
+// receives nothing for 7 s treats the launcher as lost: a cut cable closes no connection. On the
+// launcher's own host the kernel always closes the pipe, so silence has no meaning there.
+// Call it before any thread is started (see run_guarded).
 int run_agent(bool remote);
 
 }  // namespace hvd::launcher

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher's end of one agent: the process that runs it or leads to it, and the connection.
+// The launcher's side of one agent: the child process (the agent itself, or the ssh that reaches
+// it) and the message connection over its standard streams.
 #pragma once
 
 #include <sys/types.h>
@@ -18,34 +19,41 @@
 
 namespace hvd::launcher {
 
+// Belongs to the thread of the poller. The poller must outlive it. The owner reaps the process
+// (waitpid) and passes the result to reaped(); the destructor closes descriptors and kills nothing.
 class AgentLink {
  public:
-  // Starts `options.command`, which becomes an agent or leads to one; it and its standard error, if
-  // that is taken, are polled with `token` and the two after it.
+  // Starts `options.command`, an agent or a remote shell that starts one. Poller events use three
+  // tokens: `token` for messages to read, `token` + 1 for room to write, `token` + 2 for standard
+  // error, if `options.take_stderr`. Fails as spawn() does.
   static Result<std::unique_ptr<AgentLink>> start(SpawnOptions options, Poller& poller,
                                                   uint64_t token);
   ~AgentLink();
 
-  // Takes what has arrived; 0 bytes: nothing has. Closes when the other side has.
+  // Reads once and returns the number of bytes; 0 if nothing has arrived. At the end of the stream
+  // it closes the connection.
   size_t fill();
-  // The next message of what was taken. A broken one ends the connection.
+  // The next complete message among the bytes read. A malformed message closes the connection.
   std::optional<Message> next();
   void send(const Message& message);
+  // Blocks until everything is written, or until the deadline.
   void flush_all(Deadline deadline);
-  // Writes what is queued and polls for the rest.
+  // Writes without blocking and polls for writability if something is left.
   void flush();
 
-  // Lines that came by standard error since the last call; all of it is kept for diagnostics().
+  // Complete lines of standard error since the last call, without line ends. The last 4 KiB of the
+  // stream also remain available through diagnostics().
   std::vector<std::string> take_error_lines();
-  // The last of what it has written, other than messages.
+  // The last part of what the process wrote other than messages: text before the agent's preamble,
+  // then standard error. Explains why an agent did not start.
   std::string diagnostics() const;
 
-  // Closes the connection. Without it an agent ends by itself.
+  // Closes the connection. An agent that loses it stops its ranks and exits.
   void close();
   bool is_open() const { return link_ != nullptr; }
 
   pid_t pid() const { return pid_; }
-  // Called with what waitpid said.
+  // Records the status of waitpid.
   void reaped(int status) { status_ = status; }
   const std::optional<int>& status() const { return status_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// horovodrun --doctor: looks at the machine and the hosts, starts no job, and says in plain words
-// whether one would run well.
+// horovodrun --doctor: checks this machine and the hosts without starting a job, and reports what
+// would prevent or slow down a job.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,11 @@
 
 namespace hvd::launcher {
 
-// Prints to standard output. Returns 0 when nothing is in the way of a job, 1 otherwise.
+// Prints the report to standard output. Returns the exit code: 0 without problems, 1 otherwise.
+// Takes up to the start timeout plus 12 s, and then about a second per measured path.
 int run_doctor(const Doctor& doctor);
 
-// What is known of a host; `trouble` says why it is nothing.
+// What the doctor learned about one host. `trouble` is set if there are no findings: the reason.
 struct HostRecord {
   std::string name;
   int slots = 1;
@@ -23,9 +24,10 @@ struct HostRecord {
   std::string trouble;
   std::string version;
   std::optional<Findings> findings;
-  int64_t clock_ahead_us = 0;  // of the launcher's
+  int64_t clock_ahead_us = 0;  // relative to the launcher's clock; includes the latency of ssh
 };
 
+// The network path between two hosts, by index.
 struct PathRecord {
   size_t from = 0;
   size_t to = 0;
@@ -37,7 +39,7 @@ struct Verdict {
   int problems = 0;
 };
 
-// Pure.
+// Turns the records into text. Pure, so that tests need no hosts.
 Verdict make_verdict(const std::vector<HostRecord>& hosts, const std::vector<PathRecord>& paths);
 
 }  // namespace hvd::launcher

@@ -28,7 +28,8 @@ void set_slot_variables(Variables& variables, const Slot& slot) {
   variables["HOROVOD_HOSTNAME"] = slot.host;
 }
 
-// What the command line says wins; the loopback interface of a job on one host does not.
+// `wins`: the interfaces are from the command line and override the user's variables. The loopback
+// interface of a job on one host is only a default.
 void set_interfaces(Variables& variables, const std::vector<std::string>& interfaces, bool wins) {
   if (interfaces.empty()) return;
   const std::string list = fmt::format("{}", fmt::join(interfaces, ","));
@@ -52,9 +53,9 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& own,
                                           const std::vector<std::string>& interfaces) {
   Variables variables;
   apply_settings(variables, own);
-  variables.erase("HOROVOD_ELASTIC");  // of another job, one of whose ranks has started this one
+  variables.erase("HOROVOD_ELASTIC");  // of an elastic job, if one of its ranks started this job
   apply_settings(variables, job.environment);
-  // What Python prints shows at once, not in blocks of 8 KiB.
+  // Python otherwise writes to a pipe in blocks of 8 KiB, so output would appear late.
   variables.emplace("PYTHONUNBUFFERED", "1");
   variables.emplace("HOROVOD_CONTROLLER", "gloo");
   variables.emplace("HOROVOD_CPU_OPERATIONS", "gloo");
@@ -63,7 +64,8 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& own,
   variables["HOROVOD_RENDEZVOUS"] = rendezvous.to_string();
   variables["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = rendezvous.host();
   variables["HOROVOD_GLOO_RENDEZVOUS_PORT"] = std::to_string(rendezvous.port());
-  // The rendezvous server speaks TLS or does not, whatever a user's environment says.
+  // The launcher has decided whether the rendezvous server uses TLS; a variable of this host must
+  // not contradict it.
   if (job.tls || variables.count("HOROVOD_TLS") > 0)
     variables["HOROVOD_TLS"] = std::to_string(int{job.tls});
   variables["_HOROVOD_SECRET_KEY"] = job.secret.text();

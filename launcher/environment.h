@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment of one rank. Pure.
+// The environment of one rank, composed by the agent on its host. Pure.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace hvd::launcher {
 
-// `own` is the environment of the host, over which the job's is laid, and over that what tells the
-// rank its place; all as "NAME=value". `interfaces` are those that the job is restricted to and
-// that the host has.
+// Combines, later ones win: `own`, the environment of the host; `job.environment`; the variables of
+// this rank (HOROVOD_RANK, the rendezvous server, the secret). Returns "NAME=value" entries.
+// `interfaces` are the interfaces that the job is restricted to and that this host has.
 std::vector<std::string> rank_environment(const std::vector<std::string>& own,
                                           const StartRanks& job, const Slot& slot,
                                           const Endpoint& rendezvous,

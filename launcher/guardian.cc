@@ -16,11 +16,12 @@
 namespace hvd::launcher {
 namespace {
 
-// SIGKILL works at once, except on a process that waits in the kernel.
+// SIGKILL takes effect at once, except for a process in an uninterruptible wait. It is repeated
+// because a process may fork between the walk of the process tree and the signal.
 constexpr std::chrono::seconds kKillTimeout{3};
 constexpr timespec kKillInterval{.tv_sec = 0, .tv_nsec = 20'000'000};
 
-// Its status, as waitpid gives it.
+// Returns the status of waitpid.
 int wait_for_inner(pid_t inner, const sigset_t& signals) {
   while (true) {
     siginfo_t info{};
@@ -32,7 +33,7 @@ int wait_for_inner(pid_t inner, const sigset_t& signals) {
   }
 }
 
-// What the inner one has left to us.
+// Kills the descendants that the inner process left, now children of this process.
 void kill_descendants(const sigset_t& signals) {
   const Deadline deadline = Deadline::after(kKillTimeout);
   while (!deadline.expired()) {
@@ -40,7 +41,7 @@ void kill_descendants(const sigset_t& signals) {
     pid_t ended = 0;
     while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
     }
-    if (ended < 0) return;  // there are no more
+    if (ended < 0) return;  // ECHILD: none is left
     (void)::sigtimedwait(&signals, nullptr, &kKillInterval);
   }
 }
@@ -48,7 +49,7 @@ void kill_descendants(const sigset_t& signals) {
 int exit_like(int status) {
   if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
   const rlimit no_core{};
-  ::setrlimit(RLIMIT_CORE, &no_core);  // the inner one has left its own
+  ::setrlimit(RLIMIT_CORE, &no_core);  // the inner process has already dumped core
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

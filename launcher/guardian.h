@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two processes look after what is started, the ranks of a host or an mpirun, so that the death of
-// either leaves nothing behind.
+// Two nested processes supervise what horovodrun starts (the ranks of a host, or mpirun), so that
+// the death of either process leaves nothing running.
 //
-// The inner one, a child of the outer, does all the work and is the parent of all the rest. The
-// outer one only waits. Should the inner one be killed, all below it becomes the outer one's and is
-// killed too, processes that have left their group and session included. Should the outer one be
-// killed, the inner one gets SIGTERM, and gets it once: the death of a parent with several threads
-// is told several times, and mpirun takes a second SIGTERM for leave to end without its ranks.
+//   outer (guardian: only waits) --fork--> inner (does the work) --> ranks or mpirun --> ...
+//
+// If the inner process is killed, its descendants become children of the outer process (a
+// subreaper), which kills them, including processes that left their group and session. If the outer
+// process is killed, the inner one gets SIGTERM exactly once. The outer process has a single thread
+// for this reason: PR_SET_PDEATHSIG sends a signal per thread of the parent, and mpirun takes a
+// second SIGTERM as permission to exit without its ranks.
 #pragma once
 
 #include "base/function_ref.h"
 
 namespace hvd::launcher {
 
-// Runs `work` as the inner process and ends as it does: returns its exit code, in both processes,
-// or dies by its signal. Signals that ask for an end are passed on to it, but for those that a
-// terminal sends to both. Before any thread is started.
+// Runs `work` in the inner process. Returns the exit code of `work` in both processes; the outer
+// process raises the same signal if one killed the inner process. The outer process forwards
+// SIGTERM, SIGINT and SIGHUP, except those from a terminal, which reach both. Call it before any
+// thread is started, because it forks.
 int run_guarded(FunctionRef<int()> work);
 
 }  // namespace hvd::launcher

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent finds out about its host before it starts ranks there.
+// What an agent checks on its host before it starts ranks. The errors are complete sentences for
+// the user; the launcher prints them with the name of the host.
 #pragma once
 
 #include <string>
@@ -11,23 +12,24 @@
 
 namespace hvd::launcher {
 
-// The first of the rendezvous server's addresses that answers and proves that it is the rendezvous
-// server of this job. All are tried at once: the launcher's host may have addresses that mean
-// nothing here, or somebody else. The error names all of them.
+// The first address that accepts a connection and proves, by the job's secret, to be the rendezvous
+// server of this job. Tries all addresses at the same time: the launcher's host may have addresses
+// that this host cannot reach or that belong to another machine here (private networks). Blocks up
+// to 5 s. The error names all addresses.
 Result<Endpoint> find_rendezvous(const StartRanks& job);
 
-// Addresses of the interfaces in `names`, as far as this machine has them: names need not be the
-// same everywhere. Fails when it has none of them.
+// The interfaces in `names` that this machine has. Hosts may have different names, so some may be
+// missing; kNotFound if all are.
 Result<std::vector<Interface>> interfaces_among(const std::vector<std::string>& names);
 
-// The interfaces that the job is restricted to, as far as this host has them. Loopback if the job
-// is on one host. Empty: no restriction.
+// The names of the interfaces that ranks may use here: those of the job that this host has, the
+// loopback interface for a job on one host, or none, which means no restriction.
 Result<std::vector<std::string>> usable_interfaces(const StartRanks& job);
 
-// The job's directory if it is here; otherwise home, with a warning.
+// The job's directory if it exists here; otherwise the home directory (or "/"), with a warning.
 std::string usable_directory(const StartRanks& job, std::string& warning);
 
-// Says why a command does not run on this host.
+// Explains to the user why a command cannot be started on this host.
 std::string explain_command(const std::string& command, const Status& why);
 
 }  // namespace hvd::launcher

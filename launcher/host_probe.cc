@@ -58,7 +58,7 @@ uint64_t free_shared_memory() {
   return ::statvfs("/dev/shm", &space) == 0 ? uint64_t{space.f_bavail} * space.f_frsize : 0;
 }
 
-// Half of the round trips take this long at most.
+// The median, which single slow round trips do not move.
 Result<nanoseconds> round_trip(RendezvousClient& rendezvous) {
   std::vector<nanoseconds> times;
   for (const Deadline end = Deadline::after(kLatencyTime); !end.expired();) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is to be started, and where: all that the command line, the config file and the environment
-// have said, checked and put together. plan.cc makes one; run.cc carries it out.
+// A checked description of a job: what to start, and where. It combines the command line, the
+// config file and the environment. plan/plan.cc makes it; run.cc executes it.
 #pragma once
 
 #include <chrono>
@@ -11,44 +11,44 @@
 
 namespace hvd::launcher {
 
-// Where one rank runs, and who it is there.
+// One rank: its host and its numbers in the job. All ranks are 0-based.
 struct Slot {
-  std::string host;  // as the user has written it; an IPv6 address without its brackets
+  std::string host;  // as the user wrote it; an IPv6 address without brackets
   int rank = 0;
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
-  int cross_rank = 0;  // of this host among those that have this local rank
+  int cross_rank = 0;  // index of this host among the hosts that have this local rank
   int cross_size = 1;
   bool operator==(const Slot&) const = default;
 };
 
 struct RemoteShell {
-  // "ssh", or what takes its place, as in Kubernetes: a program that is given a host and a command.
+  // "ssh", or a program with the same arguments: a host and a command (kubexec.sh in Kubernetes).
   std::string program = "ssh";
   std::optional<int> port;
-  std::string identity_file;           // empty: as ssh is configured
-  std::vector<std::string> arguments;  // more of them, before the host
+  std::string identity_file;           // empty: ssh's own configuration
+  std::vector<std::string> arguments;  // additional ones, before the host
 };
 
 struct OutputOptions {
   std::string directory;    // empty: no files
-  bool timestamps = false;  // before the rank
+  bool timestamps = false;  // before the prefix of each line
 };
 
 struct Launch {
   std::vector<std::string> command;
-  std::vector<Slot> slots;  // in order of rank; those of a host stand together
-  // Of every rank: the user's own and what flags and config file have set. What differs from rank
-  // to rank, and the secret, is added when it starts. It is laid over what each host has by itself,
-  // because it leaves out what means something on one host only: CUDA_VISIBLE_DEVICES given to the
-  // launcher holds for the ranks beside it and for no others.
+  std::vector<Slot> slots;  // in order of rank; the slots of a host are adjacent
+  // Common to all ranks: the user's environment plus the variables of flags and config file. The
+  // agent adds the variables of each rank and the secret. Each host applies these variables on top
+  // of its own environment instead of replacing it, because host-specific variables are left out
+  // here: CUDA_VISIBLE_DEVICES of the launcher is valid for the ranks on its own host only.
   std::map<std::string, std::string> environment;
   std::string directory;  // the ranks' working directory
   RemoteShell shell;
   OutputOptions output;
-  std::vector<std::string> interfaces;  // that ranks and launcher may use; empty: all
-  std::chrono::seconds start_timeout{30};
+  std::vector<std::string> interfaces;     // allowed for ranks and launcher; empty: all
+  std::chrono::seconds start_timeout{30};  // for all agents to be ready
   bool tls = false;
   bool verbose = false;
 };

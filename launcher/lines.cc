@@ -8,7 +8,7 @@ namespace hvd::launcher {
 namespace {
 
 size_t find_end(std::string_view text) {
-  // Twice memchr: find_first_of looks at each byte by itself and takes ten times as long.
+  // Two calls of memchr: find_first_of tests each byte separately and takes ten times as long.
   const size_t newline = text.find('\n');
   const size_t end = text.substr(0, newline).find('\r');
   return end != std::string_view::npos ? end : newline;
@@ -16,7 +16,8 @@ size_t find_end(std::string_view text) {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// At most `limit`, and not inside a character, unless it is no UTF-8 anyway.
+// The largest position up to `limit` that is not inside a UTF-8 character; `limit` if the text is
+// not UTF-8.
 size_t cut_position(std::string_view text, size_t limit) {
   for (size_t cut = limit; cut > 0 && limit - cut < 4; --cut) {
     if (!is_continuation(text[cut])) return cut;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines out of what a rank writes. Pure: bytes in, pieces of text out, and every byte comes out
-// again as it went in, whatever it means.
+// Splits the output of a rank into lines. Pure: bytes in, pieces of text out. Every byte is passed
+// on unchanged, whether or not it is valid UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,20 @@
 
 namespace hvd::launcher {
 
+// In bytes. Bounds the memory that a rank without newlines can take.
 inline constexpr size_t kLongestLine = size_t{1} << 20;
 
-// A line ends after "\n", "\r" or "\r\n"; so a progress bar shows as it moves. A longer line than
-// kLongestLine is cut, between two characters if it is UTF-8, and goes on as one more line.
+// A line ends after "\n", "\r" or "\r\n". "\r" counts so that progress bars are shown as they move.
+// A line longer than kLongestLine is split, between two characters if it is UTF-8, and continues as
+// another line.
 class LineSplitter {
  public:
-  // `begins` is false only for a "\n" whose "\r" was given out before it arrived.
+  // `piece` is valid during the call only. `begins`: the piece starts a line and gets a prefix. It
+  // is false only for a "\n" that arrives after its "\r" was already emitted.
   using Emit = FunctionRef<void(std::string_view piece, bool begins)>;
 
   void feed(std::string_view bytes, Emit emit);
-  // The end of the stream: the rest as a line, with the newline that it lacks.
+  // At the end of the stream: emits the unfinished line and adds the missing newline.
   void finish(Emit emit);
 
  private:
@@ -34,16 +37,16 @@ class LineSplitter {
   bool after_return_ = false;
 };
 
-// The last lines of a stream, for a report. Of lines that overwrite each other, each ending with
-// "\r", the last one counts; very long ones are cut.
+// The last kCount lines of a stream, for the failure report. Of lines that overwrite each other
+// (ending with "\r") only the last is kept. Each line is cut at kWidth bytes.
 class LastLines {
  public:
   static constexpr size_t kCount = 20;
   static constexpr size_t kWidth = 1000;
 
-  // As LineSplitter gives them out.
+  // Takes the arguments of LineSplitter::Emit.
   void add(std::string_view piece, bool begins);
-  // Without the ends of lines.
+  // Without line ends, oldest first.
   std::vector<std::string> lines() const { return {lines_.begin(), lines_.end()}; }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// What comes out of `pieces`, each piece that begins a line marked by '|'.
+// The output for `pieces`; each piece that begins a line is marked with '|'.
 std::vector<std::string> split(const std::vector<std::string>& pieces, bool finish = true) {
   LineSplitter splitter;
   std::vector<std::string> out;

@@ -83,8 +83,8 @@ void Link::send(const Message& message) {
     out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(out_start_));
     out_start_ = 0;
   }
-  // Fails on what is longer than a frame may be: no command and environment is, as exec takes a
-  // quarter of it at most.
+  // append() fails only if a message exceeds the limit of a frame. None does: the largest contains
+  // a command and an environment, and exec accepts at most a quarter of that limit.
   HVD_CHECK(writer_.append(encode(message), out_).is_ok());
 }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between launcher and agent over a pair of descriptors, without blocking.
+// Non-blocking exchange of messages between launcher and agent over a pair of descriptors.
 //
-// An agent begins with a preamble. What comes before it was written by a shell's start files on the
-// way and is not ours: it is kept, up to a limit, to be shown when the agent never comes up. Frames
-// carry tags as everywhere, here under a key that everyone knows: ssh vouches for the peer, and the
-// tag tells of bytes that something on the way has changed.
+//   agent -> launcher:  [text of shell start files] preamble frame frame ...
+//   launcher -> agent:  frame frame ...
+//
+// The start files of a login shell may print text before the agent starts. Link keeps up to 64 KiB
+// of it, to show it if the agent never starts, and begins to decode after the preamble. Frames
+// carry an authentication tag as on every connection, here with a key of zeros: ssh authenticates
+// the peer, and the tag detects bytes that a terminal or a shell on the way has changed.
 #pragma once
 
 #include <optional>
@@ -18,29 +21,32 @@
 
 namespace hvd::launcher {
 
+// Used by one thread. Owns both descriptors.
 class Link {
  public:
   enum class Side { kLauncher, kAgent };
   // Both descriptors become non-blocking.
   Link(Side side, Fd in, Fd out);
 
-  // Takes what has arrived; 0 bytes: nothing has. kPeerLost at the end of the stream.
+  // Reads once and returns the number of bytes; 0 if nothing has arrived. kPeerLost at the end of
+  // the stream.
   Result<size_t> fill();
-  // The next message of what was taken.
+  // The next complete message among the bytes read, or none. Fails on a malformed or modified
+  // frame.
   Result<std::optional<Message>> next();
 
-  // Queues; flush() writes what the other side takes. A failure to write is not told: the same
-  // failure ends the reading, with the messages that explain it before.
+  // send() queues, flush() writes without blocking. Write errors are not reported: the same loss
+  // also ends reading, and the messages that explain it arrive before that.
   void send(const Message& message);
   void flush();
-  // Waits until all is written.
+  // Blocks until everything is written, or until the deadline.
   void flush_all(Deadline deadline);
   bool wants_write() const { return out_start_ < out_.size(); }
   size_t queued_bytes() const { return out_.size() - out_start_; }
 
   int in() const { return in_.get(); }
   int out() const { return write_.get(); }
-  // What somebody else has written before the agent came up.
+  // Text that arrived before the preamble.
   const std::string& shell_output() const { return shell_output_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// horovodrun.
+// horovodrun: makes a plan from its arguments and executes it.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -39,12 +39,12 @@ int start(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace hvd::launcher
 
-// What is thrown is the want of memory or of threads. What was started then ends with this process:
-// agents and ranks miss their launcher.
+// Exceptions here mean that memory or threads are exhausted. Agents and ranks that were started end
+// by themselves, because the connection to the launcher closes with this process.
 int main(int argc, char** argv) try {
   hvd::launcher::repair_inherited_state();
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  // How horovodrun starts itself on each host; no one else does.
+  // Internal: the launcher starts this on each host.
   if (!arguments.empty() && arguments[0] == "--agent") {
     return hvd::launcher::run_agent(arguments.size() > 1 && arguments[1] == "remote");
   }

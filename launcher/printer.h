@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows what the ranks write, line by line, each with who wrote it:
+// Prints the output of the ranks, line by line, with rank and stream as a prefix:
 //
 //   [3]<stdout>:epoch 1, loss 0.25
 //
-// A thread of its own writes, so that a terminal that does not take more, or a slow disk, delays
-// nothing else in the launcher. What waits to be written is bounded by whoever grants credit to
-// the agents: take_written() says how much of whose output is out of memory again.
+// A separate thread writes, so that a stopped terminal or a slow disk delays nothing else in the
+// launcher. The queue itself has no limit. The caller bounds it by granting credit to the agents:
+// take_written() reports how many bytes of which agent have left memory.
 //
-// All calls come from one thread.
+// All public functions must be called from one thread.
 #pragma once
 
 #include <functional>
@@ -26,18 +26,21 @@ namespace hvd::launcher {
 
 class Printer {
  public:
-  // Makes the files of `options.directory`, and starts the thread `hvd-output`, which calls `wake`
-  // when take_written(), idle() or failure() has news.
+  // Creates the files of `options.directory`, if set, and starts the thread `hvd-output`. That
+  // thread calls `wake` after each write, when take_written(), idle() or failure() may have
+  // changed; `wake` may be called until after the destructor and must own what it uses. Fails if a
+  // file cannot be created.
   static Result<std::unique_ptr<Printer>> start(const OutputOptions& options, int ranks,
                                                 std::function<void()> wake);
-  // Does not wait: what was not idle is lost.
+  // Does not wait for a write in progress, which may block without end: the thread is then
+  // detached. Output that was queued is lost; wait for idle() first to keep it.
   ~Printer();
 
-  // `owner` is what take_written() will name.
+  // Queues output of a rank. `owner` is returned by take_written(), here the index of the host.
   void add(int rank, OutputStream stream, std::string_view bytes, size_t owner);
-  // Shows a last line that has no newline.
+  // The stream has ended: prints an unfinished last line.
   void end(int rank, OutputStream stream);
-  // A line of the launcher itself, on standard error.
+  // Queues a line of the launcher itself for standard error.
   void print_message(std::string_view line);
 
   struct Written {
@@ -45,11 +48,12 @@ class Printer {
     size_t bytes;
   };
   std::vector<Written> take_written();
-  // Everything is written.
+  // Whether everything that was queued is written.
   bool idle() const;
-  // Why standard output takes no more; what is for it is then dropped.
+  // The first error of standard output; later output to it is dropped. Ok if there was none.
   Status failure() const;
 
+  // See LastLines.
   std::vector<std::string> last_stderr_lines(int rank) const;
 
  private:
@@ -67,12 +71,12 @@ class Printer {
   const OutputOptions options_;
   const bool colour_[2];  // by stream
   std::vector<Source> sources_;
-  // The thread may still be in a write when nobody waits for it any more.
+  // Shared ownership: a detached thread may still be in a write after the destructor.
   const std::shared_ptr<Shared> shared_;
   std::thread thread_;
 };
 
-// "[3]<stdout>:", with the time before it if it is not empty.
+// "[3]<stdout>:", after `time`, which may be empty. Programs match this format.
 std::string line_prefix(int rank, OutputStream stream, std::string_view time);
 // "rank.07" of 64 ranks.
 std::string rank_folder(int rank, int ranks);

@@ -23,14 +23,14 @@
 namespace hvd::launcher {
 namespace {
 
-std::optional<rlimit> original_limit;
+std::optional<rlimit> original_limit;  // set by raise_descriptor_limit()
 
 struct Pipe {
   Fd read;
   Fd write;
 };
 
-// With the remedy where a limit is the cause.
+// Adds the remedy if a limit is the cause.
 Status spawn_error(const char* call, int error) {
   Status status = io_error(call, error);
   const char* limit = error == EMFILE ? "open files (ulimit -n)" : "processes (ulimit -u)";
@@ -52,8 +52,9 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Everything that a child needs between fork and exec, where it may neither allocate nor lock. The
-// descriptors are numbers because a forked child closes every Fd.
+// Everything that a child needs between fork and exec, where it must neither allocate nor lock
+// (only async-signal-safe calls). The descriptors are plain numbers because a forked child closes
+// every Fd.
 struct ChildSetup {
   const char* program;
   std::vector<char*> command;
@@ -87,7 +88,7 @@ void restore_signals() {
   if (p.new_group && ::setpgid(0, 0) < 0) report_errno(p.report);
   if (p.parent_death_signal != 0) {
     ::prctl(PR_SET_PDEATHSIG, p.parent_death_signal);
-    if (::getppid() != p.parent) ::_exit(127);  // it has ended before we could ask
+    if (::getppid() != p.parent) ::_exit(127);  // the parent ended before prctl
   }
   for (int stream = 0; stream < 3; ++stream) {
     if (::dup2(p.streams[static_cast<size_t>(stream)], stream) < 0) report_errno(p.report);
@@ -95,12 +96,12 @@ void restore_signals() {
   if (p.directory != nullptr && ::chdir(p.directory) != 0) report_errno(p.report);
   if (original_limit.has_value()) ::setrlimit(RLIMIT_NOFILE, &*original_limit);
   restore_signals();
-  if (!p.environment.empty()) environ = p.environment.data();  // execvp looks for PATH there
+  if (!p.environment.empty()) environ = p.environment.data();  // execvp reads PATH from environ
   ::execvp(p.program, p.command.data());
   report_errno(p.report);
 }
 
-// Duplicates above the standard streams, which no Fd owns: the child keeps them through fork.
+// A duplicate above the standard streams that is not an Fd, so that it stays open through fork.
 class UnownedFd {
  public:
   explicit UnownedFd(int fd) : fd_(::fcntl(fd, F_DUPFD_CLOEXEC, 3)) {}
@@ -117,7 +118,8 @@ class UnownedFd {
   int fd_;
 };
 
-// Waits until the command runs: exec closes the report, or a number comes through it.
+// Waits for the result of exec: success closes the pipe (O_CLOEXEC), failure sends errno through
+// it.
 Status wait_for_exec(const Fd& report, const std::string& command, pid_t pid) {
   int error = 0;
   ssize_t count = 0;
@@ -130,7 +132,7 @@ Status wait_for_exec(const Fd& report, const std::string& command, pid_t pid) {
   return io_error(command, error);
 }
 
-// What the child gets as standard streams; those that are not there are ours.
+// The standard streams of the child; it inherits ours where the Fd is invalid.
 struct Streams {
   Fd input;
   Fd output;
@@ -194,7 +196,7 @@ Result<Child> spawn(const SpawnOptions& options) {
 }
 
 std::vector<pid_t> descendants() {
-  // Parents of all processes, in one pass: the kernel need not list children.
+  // One pass over all processes: /proc/PID/task/*/children exists only with CONFIG_PROC_CHILDREN.
   std::multimap<pid_t, pid_t> children;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), &::closedir);
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
@@ -202,7 +204,7 @@ std::vector<pid_t> descendants() {
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::string stat;
     std::getline(std::ifstream("/proc/" + name + "/stat"), stat, '\0');
-    // "pid (any name) state parent ..."
+    // "pid (name) state parent ...": the name may contain ")", so search from the end.
     const size_t after_name = stat.rfind(')');
     if (after_name == std::string::npos || after_name + 4 >= stat.size()) continue;
     pid_t parent = 0;
@@ -229,7 +231,7 @@ Status become_subreaper() {
 
 void repair_inherited_state() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // What is opened takes the lowest number that is free.
+    // open() returns the lowest free number, which is `stream`.
     if (::fcntl(stream, F_GETFD) < 0) (void)!::open("/dev/null", O_RDWR);
   }
   struct sigaction plain {};

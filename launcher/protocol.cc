@@ -7,7 +7,8 @@
 namespace hvd::launcher {
 namespace {
 
-// Writes or reads the fields of a message in one order, so that the two cannot come to differ.
+// FieldWriter and FieldReader visit the fields of a message in the same order, given once in
+// fields(), so that encoder and decoder cannot differ.
 class FieldWriter {
  public:
   template <typename... Fields>
@@ -76,7 +77,7 @@ class FieldReader {
   }
 };
 
-// The fields of each message, for both.
+// The fields of each message, for FieldWriter and FieldReader.
 template <typename Codec>
 Status fields(Codec& codec, auto& m) {
   using T = std::remove_cvref_t<decltype(m)>;

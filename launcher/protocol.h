@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launcher and its agents, one on each host, say to each other: one frame per message,
-// over the agent's standard input and output.
+// Messages between the launcher and its agents (one per host): one frame per message, over the
+// agent's standard input and output.
 //
-// All that is secret travels here, in StartRanks, and so never stands on a command line.
+//   launcher                       agent
+//      |  <---- AgentReady ---------  |   after the preamble (link.h)
+//      |  ----- StartRanks -------->  |   when every host is ready
+//      |  <---- RankStarted, RankOutput, RankExited, AgentWarning
+//      |  ----- GrantCredit ------->  |   as output is printed
+//      |  ----- StopRanks --------->  |   if the job is to end early
+//      |  <---- AgentDone ----------  |   no process is left, all output is sent
+//
+// Payload of a frame: 1 byte index of the message in `Message`, then its fields in the order of
+// protocol.cc, in the encoding of net/codec.h. Both sides have the same version (AgentReady), so
+// the format has no version of its own. A malformed message ends the connection.
+//
+// The secret is sent in StartRanks and ProbeHost, and so never appears on a command line.
 #pragma once
 
 #include <chrono>
@@ -21,7 +33,8 @@ namespace hvd::launcher {
 
 enum class OutputStream : uint8_t { kStdout = 0, kStderr = 1 };
 
-// How often both sides say that they are there, so that a cut cable is noticed.
+// Interval of Alive between remote hosts. Both sides treat 7 s of silence as loss of the peer,
+// which detects a cut cable.
 inline constexpr std::chrono::milliseconds kAliveEvery{1'000};
 
 // ---- From the launcher --------------------------------------------------------------------------
@@ -29,32 +42,34 @@ inline constexpr std::chrono::milliseconds kAliveEvery{1'000};
 struct StartRanks {
   std::vector<Slot> slots;
   std::vector<std::string> command;
-  std::vector<std::string> environment;  // "NAME=value", over what the host itself has
+  std::vector<std::string> environment;  // "NAME=value", on top of the host's own
   std::string directory;
   SecretText secret;
-  std::vector<std::string> rendezvous;  // endpoints of the rendezvous server; one of them is enough
-  std::vector<std::string> interfaces;  // those of them that the host has; empty: all
-  bool one_host = false;                // the whole job: the loopback interface is enough
+  std::vector<std::string> rendezvous;  // endpoints of the rendezvous server; any one suffices
+  std::vector<std::string> interfaces;  // allowed ones, if the host has them; empty: all
+  bool one_host = false;                // the job is on this host only: loopback suffices
   bool tls = false;
   bool operator==(const StartRanks&) const = default;
 };
 
-// What an agent may send of its ranks' output before it is granted more.
+// Bytes of rank output that an agent may send before it needs GrantCredit. Bounds the memory of the
+// launcher to 1 MiB per host.
 inline constexpr uint64_t kOutputWindow = uint64_t{1} << 20;
 
-// So many more bytes of output may be sent.
+// Allows this many more bytes of RankOutput.
 struct GrantCredit {
   uint64_t bytes = 0;
   bool operator==(const GrantCredit&) const = default;
 };
 
-// SIGTERM now, SIGKILL for what is left after `grace_ms`.
+// Send SIGTERM now and SIGKILL to what is left after `grace_ms`; 0: SIGKILL at once.
 struct StopRanks {
   uint32_t grace_ms = 0;
   bool operator==(const StopRanks&) const = default;
 };
 
-// The launcher is about to be suspended, or is back: until then its silence means nothing.
+// The launcher is about to be suspended (Ctrl-Z), or was resumed. In between its silence is
+// expected.
 struct Suspend {
   bool suspended = false;
   bool operator==(const Suspend&) const = default;
@@ -70,9 +85,10 @@ struct Alive {
 // ---- From an agent
 // -------------------------------------------------------------------------------
 
+// The agent's first message.
 struct AgentReady {
   std::string version;
-  std::string host_name;  // as the host calls itself
+  std::string host_name;  // as gethostname() returns it
   bool operator==(const AgentReady&) const = default;
 };
 
@@ -82,7 +98,7 @@ struct RankStarted {
   bool operator==(const RankStarted&) const = default;
 };
 
-// No bytes: the stream has ended.
+// Output of a rank; empty `bytes` means that the stream has ended.
 struct RankOutput {
   int32_t rank = 0;
   OutputStream stream = OutputStream::kStdout;
@@ -96,12 +112,13 @@ struct RankExited {
   bool operator==(const RankExited&) const = default;
 };
 
+// A message for the user; the job continues.
 struct AgentWarning {
   std::string text;
   bool operator==(const AgentWarning&) const = default;
 };
 
-// It cannot do what it was told; its ranks, if there are any, are being ended.
+// The agent cannot execute a request. It stops its ranks, if there are any.
 struct AgentFailed {
   std::string text;
   bool operator==(const AgentFailed&) const = default;
@@ -115,7 +132,7 @@ struct AgentDone {
 // ---- For horovodrun --doctor
 // ---------------------------------------------------------------------
 
-// Asks what the host has, and to serve a rendezvous server that others can measure the way to.
+// Requests Findings, and starts a rendezvous server that other hosts can measure the path to.
 struct ProbeHost {
   SecretText secret;
   std::vector<std::string> interfaces;  // as in StartRanks
@@ -125,29 +142,30 @@ struct ProbeHost {
 
 struct Findings {
   uint32_t cpus = 0;
-  uint64_t shared_memory = 0;           // bytes that are free in /dev/shm
-  int64_t clock_us = 0;                 // when this was sent
+  uint64_t shared_memory = 0;           // free bytes in /dev/shm
+  int64_t clock_us = 0;                 // wall clock when this was sent
   std::vector<std::string> interfaces;  // "eth0 10.0.0.1/24"
   std::vector<std::string> frameworks;  // "torch 2.1.0 (horovod.torch)"
-  std::vector<std::string> rendezvous;  // where it listens
-  std::string problem;                  // why it does not
+  std::vector<std::string> rendezvous;  // addresses of its server
+  std::string problem;                  // why it has none; otherwise empty
   bool operator==(const Findings&) const = default;
 };
 
-// Asks how fast the way to another host is, which listens at one of these.
+// Requests a Measurement of the path to the host that listens at one of these addresses.
 struct MeasurePeer {
   std::vector<std::string> rendezvous;
   bool operator==(const MeasurePeer&) const = default;
 };
 
 struct Measurement {
-  std::string via;
+  std::string via;  // the address that was used
   uint64_t round_trip_ns = 0;
   uint64_t bytes_per_second = 0;
-  std::string problem;  // why there is nothing to say
+  std::string problem;  // why the measurement failed; otherwise empty
   bool operator==(const Measurement&) const = default;
 };
 
+// The order is part of the format.
 using Message = std::variant<StartRanks, GrantCredit, StopRanks, Suspend, Alive, AgentReady,
                              RankStarted, RankOutput, RankExited, AgentWarning, AgentFailed,
                              AgentDone, ProbeHost, Findings, MeasurePeer, Measurement>;

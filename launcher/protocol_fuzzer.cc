@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever arrives, a message is decoded or refused, and what was decoded says the same again.
+// Any input is either decoded or rejected, and a decoded message survives encoding and decoding.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -61,7 +61,7 @@ TEST(Protocol, RefusesWhatIsCutOrTooLong) {
   EXPECT_FALSE(decode(bytes_of("\x63")).is_ok());
 }
 
-// Both ends in this process.
+// Both sides of a link in one process.
 class LinkTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reaching other hosts: which are others, the command that starts an agent there, and what it means
-// when that does not work.
+// Reaches other hosts: decides which hosts are remote, builds the command that starts an agent
+// there, and explains to the user why it failed.
 #pragma once
 
 #include <chrono>
@@ -12,29 +12,31 @@
 
 namespace hvd::launcher {
 
-// Whether `host` is this machine: its own name, or one that leads to an address of it. A name that
-// only ssh knows is another machine's.
+// Whether `host` is this machine: its name, "localhost", or a name that resolves to one of its
+// addresses. A name that does not resolve (an alias in ~/.ssh/config) is remote. Asks the name
+// service, which may block.
 bool is_local(const std::string& host);
 
-// Runs `program`, which is this program's own path, or else horovodrun from PATH, which is the
-// host's own and then this one's.
+// The shell command that starts an agent on another host. It runs `program`, the path of this
+// binary, if the host has it; otherwise horovodrun from PATH: the host's own PATH, then `path` of
+// this host.
 std::string agent_command(const std::string& program, const std::string& path);
 
-// What to run here so that `command` runs on `host`. No option decides which host keys are trusted:
-// that is the user's, in ~/.ssh/config or by arguments.
+// The local command that runs `command` on `host`. It sets no option about trusted host keys: the
+// user decides that in ~/.ssh/config or with --ssh-args. `timeout` limits the connection attempt.
 std::vector<std::string> remote_command(const RemoteShell& shell, const std::string& host,
                                         const std::string& command, std::chrono::seconds timeout);
 
-// How to start an agent on `host`, which is this machine or another one.
+// Options of spawn() that start an agent on `host`; `remote` as is_local() decided.
 SpawnOptions agent_on(const std::string& host, bool remote, const RemoteShell& shell,
                       std::chrono::seconds timeout);
 
-// The helper of Kubernetes' MPI operator runs `kubectl exec` without the standard input that the
-// agent needs; the same with it.
+// Adds -i to `kubectl exec` in the script of the Kubernetes MPI operator (kubexec.sh), which
+// connects no standard input. The agent needs it. Returns other scripts unchanged.
 std::string with_standard_input(std::string script);
 
-// Why an agent did not come up, and what to do: `status` is how the remote shell ended, as waitpid
-// gives it, `said` what it and the host wrote meanwhile.
+// Explains to the user why an agent did not start, and what to do. `status` is waitpid's status of
+// the remote shell; `diagnostics` is what the shell and the host wrote, and is quoted line by line.
 std::string explain_remote(const RemoteShell& shell, const std::string& host, int status,
                            const std::string& diagnostics);
 

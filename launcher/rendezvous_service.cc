@@ -43,7 +43,7 @@ Result<RendezvousService> start_rendezvous(const Secret& secret, bool one_host,
     return service;
   }
   auto started = start_at(secret, options, Endpoint::any_v6());
-  // A kernel without IPv6.
+  // The kernel may have no IPv6.
   if (!started.is_ok()) started = start_at(secret, options, Endpoint::any());
   HVD_TRY_ASSIGN(service.server, std::move(started));
   HVD_TRY_ASSIGN(const std::vector<Interface> found, local_interfaces({}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the launcher's rendezvous server listens, and under which addresses hosts may find it.
+// The launcher's rendezvous server and the addresses at which hosts can reach it.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,15 @@
 
 namespace hvd::launcher {
 
+// The server runs until this is destroyed, and must outlive the job.
 struct RendezvousService {
   std::unique_ptr<RendezvousServer> server;
-  std::vector<std::string> addresses;
+  std::vector<std::string> addresses;  // "ip:port", one per interface
 };
 
-// A job on one host needs the loopback interface only. Otherwise the rendezvous server listens on
-// the given interfaces, or on all.
+// Starts the server on the loopback interface for a job on one host, on `interfaces` if there are
+// any, and on all interfaces otherwise. Fails if none of `interfaces` exists or no port can be
+// bound.
 Result<RendezvousService> start_rendezvous(const Secret& secret, bool one_host,
                                            const std::vector<std::string>& interfaces, bool tls);
 

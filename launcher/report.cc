@@ -12,7 +12,7 @@
 namespace hvd::launcher {
 namespace {
 
-// What became of the ranks other than `failed_rank`.
+// How the ranks other than `failed_rank` ended.
 std::string describe_others(const Supervision& job, int failed_rank) {
   std::vector<int> well;
   std::vector<int> stopped;

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries a launch out: starts an agent on every host, serves the rendezvous server, shows what the
-// ranks write, and sees to it that the job ends as a whole.
+// Executes a launch: starts an agent on every host, runs the rendezvous server, prints the output
+// of the ranks, and ends the whole job when a part of it fails.
+//
+// One thread runs the event loop; it belongs to JobRunner in run.cc. What to do about an event is
+// decided by Supervision (pure); JobRunner executes the decisions. Other threads are the Printer's
+// and those of the rendezvous server.
 #pragma once
 
 #include "launcher/launch.h"
 
 namespace hvd::launcher {
 
-// Returns the exit code of the launcher. What went wrong has been said on standard error.
+// Blocks until the job has ended. Returns the exit code of the launcher: 0, 1 after a failure, 2
+// for wrong settings, 128 + signal when interrupted. Errors have been printed to standard error.
+// Call it before any thread is started: it blocks signals.
 int run(const Launch& launch);
 
 }  // namespace hvd::launcher

@@ -26,7 +26,7 @@ namespace {
 
 constexpr char kLastVariable[] = "_HOROVOD_LAST_VARIABLE";
 
-// A file that only its owner may read, gone when the job is over.
+// A file that only its owner can read; the destructor deletes it.
 class TemporaryFile {
  public:
   static Result<TemporaryFile> write(const std::string& text) {
@@ -61,7 +61,7 @@ int wait_for(pid_t pid, Signals& signals) {
     pollfd wait{signals.fd(), POLLIN, 0};
     (void)::poll(&wait, 1, -1);
     while (const auto signal = signals.next()) {
-      // The terminal has sent it to the program as well.
+      // The terminal sends its signals to the program as well: do not send them twice.
       if (signal->number != SIGCHLD && !signal->by_terminal) (void)::kill(pid, signal->number);
     }
     int status = 0;
@@ -83,11 +83,12 @@ Result<int> try_run(const ProgramLaunch& launch) {
     arguments[launch.file->argument] = file.path();
   }
   for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  // All addresses: which of them a host reaches, its ranks find out.
+  // All addresses: the ranks of each host try which of them they can reach.
   const std::string where = fmt::format("{}", fmt::join(rendezvous.addresses, ","));
   ::setenv("HOROVOD_RENDEZVOUS", where.c_str(), 1);
   ::setenv("_HOROVOD_SECRET_KEY", secret.to_base64().c_str(), 1);
-  // MPICH's mpirun (4.0) gives ranks on other hosts all but the last variable of its environment.
+  // mpirun of MPICH 4.0 drops the last variable of its environment for ranks on other hosts, so the
+  // last one must be unimportant. setenv() appends a variable that is not set.
   ::unsetenv(kLastVariable);
   ::setenv(kLastVariable, "1", 1);
   if (launch.verbose) (void)print_error(fmt::format("{}", fmt::join(arguments, " ")), 0);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs whose ranks mpirun or jsrun starts: horovodrun serves the rendezvous and is the program's
-// parent.
+// Runs jobs whose ranks are started by mpirun or jsrun: horovodrun runs the rendezvous server and
+// is the parent of that program.
 #pragma once
 
 #include "launcher/plan/plan.h"
 
 namespace hvd::launcher {
 
-// Returns the program's exit code. It shares terminal and standard streams; signals that come to
-// horovodrun alone are passed on to it.
+// Blocks until the program has ended and returns its exit code, or 128 + signal. The program shares
+// the terminal and the standard streams. Signals sent to horovodrun alone are forwarded to it. If
+// horovodrun or its guardian is killed, the program and its descendants are killed too
+// (launcher/guardian.h). Call it before any thread is started.
 int run_program(const ProgramLaunch& launch);
 
 }  // namespace hvd::launcher

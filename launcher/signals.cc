@@ -15,7 +15,7 @@ Result<Signals> Signals::block(std::initializer_list<int> signals) {
   for (const int signal : signals) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
-    // Ignored from the start, as SIGHUP is under nohup, it stays so: a blocked signal would come.
+    // Do not block an ignored signal (SIGHUP under nohup): signalfd would deliver it.
     if (before.sa_handler != SIG_IGN) ::sigaddset(&set, signal);
   }
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return io_error("sigprocmask", errno);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals as something to read, for programs that wait in a poller.
+// Receives signals through a descriptor (signalfd), for programs that wait in a poller.
 #pragma once
 
 #include <initializer_list>
@@ -12,17 +12,19 @@ namespace hvd::launcher {
 
 struct Signal {
   int number;
-  bool
-      by_terminal;  // which sends it to the whole foreground group; otherwise to this process alone
+  // Sent by the terminal to the whole foreground group; otherwise to this process alone.
+  bool by_terminal;
 };
 
-// From now on the given signals do nothing but wait here. One that is ignored, as SIGHUP is under
-// nohup, stays ignored. Before any thread is started: threads inherit it. Also ignores SIGPIPE.
+// Blocks signals so that they are only delivered through fd(). A signal that was ignored before, as
+// SIGHUP is under nohup, stays ignored. Also ignores SIGPIPE. Call block() before any thread is
+// started: threads inherit the mask. The signals stay blocked after destruction; spawn() restores
+// the mask for children.
 class Signals {
  public:
   static Result<Signals> block(std::initializer_list<int> signals);
   int fd() const { return fd_.get(); }
-  // The next one that has arrived.
+  // The next pending signal, or none. Does not block.
   std::optional<Signal> next();
 
  private:

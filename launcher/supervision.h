@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launcher does about what happens: pure, events in, decisions out; run.cc carries them
-// out.
+// Decides what the launcher does about events. Pure: events in, decisions out; run.cc executes
+// them.
 //
-// No rank starts before every host is ready, so a host that cannot be reached costs nothing. From
-// then on the first failure, of a rank or a host, and likewise a signal, ends the job: all agents
-// are told to stop, and whoever has not said in time that nothing is left is given up; its agent
-// then misses the launcher and ends its ranks by itself.
+// Stages of a host:
+//
+//   kConnecting --host_ready--> kReady --all hosts ready--> kRunning --host_done--> kEnded
+//        |                        |                             |
+//        +-- failed, gone, silent, job stopped: decision kDrop -+----------------> kEnded
+//
+// No rank starts before every host is ready, so an unreachable host wastes no work. After the
+// start, the first failure of a rank or a host, or a signal, ends the job: every agent gets kStop.
+// An agent that does not report its end in time is dropped; it then loses the connection to the
+// launcher and kills its ranks by itself.
 #pragma once
 
 #include <chrono>
@@ -17,15 +23,16 @@
 
 namespace hvd::launcher {
 
+// Defaults for real jobs; tests set shorter ones.
 struct Timeouts {
   using Time = std::chrono::milliseconds;
   Time start{30'000};             // for all hosts to be ready
-  Time after_unreachable{5'000};  // for the others, once one host has failed to be
+  Time after_unreachable{5'000};  // for the other hosts, once one host has failed
   Time silence{7'000};            // of a remote host, before it counts as lost
   Time grace{5'000};              // between SIGTERM and SIGKILL
-  Time short_grace{2'000};        // the same once a silence has used up the time
-  Time final_report{3'000};       // for agents to report, when the grace is over
-  Time failure_window{300};       // for a worse failure to show up than the first one
+  Time short_grace{2'000};        // the same after a silence, which has used up the time
+  Time final_report{3'000};       // for agents to report their end after the grace period
+  Time failure_window{300};       // after the first failure, for a rank killed by a signal
 };
 
 struct HostPlan {
@@ -36,10 +43,10 @@ struct HostPlan {
 
 struct Decision {
   enum class Kind {
-    kStart,  // tell the host to start its ranks
-    kStop,   // tell it to stop them, with `grace`
-    kDrop,   // close the connection, and end what holds it
-    kPrint,  // `text`, on standard error
+    kStart,  // send StartRanks to `host`
+    kStop,   // send StopRanks with `grace`
+    kDrop,   // close the connection and end its process
+    kPrint,  // print `text` to standard error
   };
   Kind kind;
   size_t host = 0;
@@ -47,13 +54,15 @@ struct Decision {
   std::string text;
 };
 
-// What became of a rank.
+// How far a rank is.
 struct RankState {
   size_t host = 0;
   int pid = 0;
-  std::optional<int> status;  // as waitpid gives it, once it has ended
+  std::optional<int> status;  // of waitpid, once it has ended
 };
 
+// Used by one thread. It never reads a clock: every event has its time, and times must not
+// decrease. After any event call take_decisions(), and call tick() at next_deadline().
 class Supervision {
  public:
   using Time = Deadline::Clock::time_point;
@@ -61,10 +70,10 @@ class Supervision {
 
   // ---- Events
   void host_ready(size_t host, Time now);
-  // It cannot take part, and why; a host that was ready will still say that it is done.
+  // The host cannot take part, for the reason `why`. If its ranks run, host_done() still follows.
   void host_failed(size_t host, const std::string& why, Time now);
   void host_done(size_t host, Time now);
-  // The connection has ended.
+  // The connection to the agent has ended unexpectedly.
   void host_gone(size_t host, const std::string& why, Time now) {
     lose(host, why, timeouts_.grace, now);
   }
@@ -73,7 +82,7 @@ class Supervision {
   void rank_exited(int rank, int status, Time now);
   void interrupted(int signal, Time now);
   void output_failed(const std::string& why, Time now);
-  // The launcher was suspended; nobody could be heard.
+  // The launcher was suspended and could not receive: restarts the measurement of silence.
   void resumed(Time now);
   void tick(Time now);
 
@@ -83,10 +92,11 @@ class Supervision {
   bool finished() const;
   // 0; 1 after a failure; 128 + signal when interrupted.
   int exit_code() const;
-  // From outside: by a signal, or because nobody takes the output.
+  // Whether the job was ended from outside: by a signal, or because standard output failed.
   bool was_interrupted() const { return signal_ != 0; }
-  // The rank that failed first, or rather the one that made the others fail: one killed by a signal
-  // is often reaped after those that missed it.
+  // The rank that probably caused the failure: the first one to fail, or one that was killed by a
+  // signal within failure_window after it. A killed rank is often reaped after the ranks that
+  // noticed its loss. Final once failure_window has passed.
   std::optional<int> failed_rank() const { return failed_rank_; }
   const std::vector<RankState>& ranks() const { return ranks_; }
   const std::vector<HostPlan>& hosts() const { return plans_; }

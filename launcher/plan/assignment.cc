@@ -25,7 +25,7 @@ Result<std::vector<Slot>> assign_slots(const std::vector<HostSlots>& hosts, int 
                        .local_size = local_size});
     }
   }
-  // Across: the same local rank on all hosts that have it, in the order of hosts.
+  // cross_rank counts the hosts that have this local rank, in the order of hosts.
   std::vector<int> hosts_with(static_cast<size_t>(num_proc), 0);
   for (Slot& slot : slots) {
     slot.cross_rank = hosts_with[static_cast<size_t>(slot.local_rank)]++;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank runs where.
+// Assigns ranks to hosts. Pure.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,9 @@
 
 namespace hvd::launcher {
 
-// Exactly `num_proc` slots: ranks fill the hosts in their order, one slot after the other. The last
-// host that is used may be left with free slots, and local_size counts ranks, not slots. Fails when
-// there are fewer slots than processes.
+// Returns exactly `num_proc` slots, sorted by rank. Ranks fill the hosts in their order, one slot
+// after the other, so the last host in use may have free slots. local_size counts the ranks of a
+// host, not its slots. Fails if there are fewer slots than processes.
 Result<std::vector<Slot>> assign_slots(const std::vector<HostSlots>& hosts, int num_proc);
 
 }  // namespace hvd::launcher

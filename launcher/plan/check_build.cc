@@ -11,7 +11,7 @@
 namespace hvd::launcher {
 namespace {
 
-// Looks for packages without importing one: that would take seconds each.
+// Finds packages without importing them: each import would take seconds.
 constexpr char kFindPackages[] =
     "import importlib.util as u\n"
     "print(*[m for m in ('tensorflow', 'torch', 'mxnet') if u.find_spec(m)])";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --check-build shows. Nothing here was decided when horovodrun was built: frameworks are
-// asked of the Python that `python3` starts, MPI and NCCL are there when they are found.
+// The output of --check-build. All facts are found at run time: frameworks by the Python next to
+// horovodrun or `python3` of PATH, MPI by running mpirun, NCCL by the dynamic linker.
 #pragma once
 
 #include <string>
@@ -18,9 +18,11 @@ struct BuildFacts {
   bool nccl = false;
 };
 
+// Starts Python and mpirun; each may take up to 5 s. Never fails: what is not found is false.
 BuildFacts find_build_facts(const SystemInfo& system);
 
-// Three blocks of boxes. `verbose` puts a blank line before them, as scripts expect.
+// Three blocks of check boxes. `verbose` adds a blank line before them, as in Horovod 0.28, whose
+// output scripts parse.
 std::string check_build_text(const BuildFacts& facts, bool verbose);
 
 std::string version();

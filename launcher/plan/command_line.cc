@@ -37,7 +37,7 @@ std::vector<Spelling> all_spellings() {
   return found;
 }
 
-// A flag as found in the arguments, with the value that was attached to it.
+// A flag found in the arguments, with the value attached to it by "=" or directly (-p22).
 struct Found {
   Spelling spelling;
   std::optional<std::string_view> value;
@@ -84,7 +84,7 @@ class Parser {
     return Found{candidates.front(), value};
   }
 
-  // "-p22": a name of one dash with its value behind it.
+  // "-p22": a name with one dash, directly followed by its value.
   Result<Found> attached(std::string_view word) const {
     for (const Spelling& spelling : spellings_) {
       const bool one_dash = !spelling.name.starts_with("--");
@@ -147,13 +147,13 @@ class Parser {
     return join(found, " ");
   }
 
-  // Not negative numbers, and not what holds blanks: that was quoted to be one value.
+  // A negative number is a value. So is a word with blanks: the user has quoted it.
   static bool looks_like_flag(std::string_view word) {
     if (word.size() < 2 || word[0] != '-') return false;
     return !parse_number(word) && word.find(' ') == std::string_view::npos;
   }
 
-  // Flags of one group exclude each other; so do the two ways of a switch.
+  // Flags of one group exclude each other, and so do a switch and its opposite.
   Status check_exclusive(const Spelling& spelling) {
     const ExclusiveGroup group = spelling.flag->extras.exclusive;
     for (const Spelling& other : seen_) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line, read with the manners that scripts are used to:
+// Parses the command line with the rules of Python's argparse, which existing scripts rely on:
 //
-//   long names may be cut short as long as only one flag is meant; values follow after a blank or a
-//   =, and directly after a name of one dash (-p22); of a flag given twice the last one holds; the
-//   first word that is no flag starts the command, to which everything behind belongs.
+//   - long names may be abbreviated if the result is unambiguous;
+//   - a value follows after a blank or "=", or directly after a name with one dash (-p22);
+//   - if a flag is repeated, the last value wins;
+//   - the first word that is not a flag starts the command; all later words belong to it.
 //
-// It is the table of flags and a few rules, without an argument library: none that is at hand knows
-// names such as -np, and the config file reads values by the same table.
+// There is no argument library here: common ones do not accept names such as -np, and the config
+// file uses the same table of flags.
 #pragma once
 
 #include <string>
@@ -23,9 +24,9 @@ struct CommandLine {
   std::vector<std::string> warnings;
 };
 
-// `arguments` are argv without the program's name. Ends early at --help, --version and
-// --check-build: what stands behind them is not looked at. A failure names the flag, the value and
-// what is accepted.
+// `arguments` are argv without the program's name. Parsing stops at --help, --version and
+// --check-build; words after them are ignored. An error names the flag, the value and the accepted
+// values. Pure.
 Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments);
 
 }  // namespace hvd::launcher

@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 
 using Words = std::vector<std::string>;
 
-// What the words in front of a command say.
+// The options of these arguments, followed by a command.
 Options read(Words words) {
   words.insert(words.end(), {"python", "train.py"});
   const auto line = parse_command_line(words);

@@ -67,7 +67,7 @@ class Applier {
     return Status::ok();
   }
 
-  // Also what the command line overrides is checked: the file is wrong for the next run too.
+  // Check a value even if the command line overrides it: the error would appear in the next run.
   Status take(const Flag& flag, const std::string& key, const YAML::Node& node) {
     Options read;
     if (const Status status = read_value(flag, node.Scalar(), read); !status.is_ok()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The YAML file of --config-file: flags in sections, as docs/horovodrun.md lists them.
+// Reads the YAML file of --config-file. docs/horovodrun.md lists its sections and keys.
 #pragma once
 
 #include <string>
@@ -11,9 +11,10 @@
 
 namespace hvd::launcher {
 
-// Sets what `text` says in `options`, except for fields that have a value already: the command line
-// wins. Keys that nobody knows are let pass with a warning each. A value of the wrong type fails
-// with file and line.
+// Sets the values of `text` in `options`, except for fields that already have a value: the command
+// line wins. An unknown key is ignored and adds a warning. A value of the wrong type is an error
+// with file name and line. Every value is checked, including values that the command line
+// overrides.
 Status apply_config_file(std::string_view text, const std::string& file, Options& options,
                          std::vector<std::string>& warnings);
 

@@ -10,8 +10,7 @@
 namespace hvd::launcher {
 namespace {
 
-// Readers, by the type of the field
-// ----------------------------------------------------------------
+// Readers, one per type of field. They return false if the text is not accepted. -----------------
 
 bool in_range(const Flag& flag, double value) {
   return value >= flag.value.least && value <= flag.value.most;
@@ -46,7 +45,7 @@ bool read(const Flag& flag, std::string_view text, Options::Text& field) {
   return true;
 }
 
-// A union: what is there already stays.
+// Adds to the items that are already there: the flag can be repeated.
 bool read(const Flag& /*flag*/, std::string_view text, Options::List& field) {
   for (const std::string_view part : split(text, ',')) {
     const std::string_view item = trimmed(part);

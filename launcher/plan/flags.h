@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every flag of horovodrun, in one table: it drives the parser of the command line, the config
-// file, the variables that ranks get, the help and docs/horovodrun.md, so none can forget a flag.
+// All flags of horovodrun in one table. The command-line parser, the config file, the variables of
+// the ranks, the help and docs/horovodrun.md all use it, so that no flag can be missing in one of
+// them. To add a flag: add a field to Options and a row to flag_table.cc, then run `make docs`.
 #pragma once
 
 #include <array>
@@ -16,8 +17,7 @@
 
 namespace hvd::launcher {
 
-// What the flags have said. A field that is not set was not mentioned, on the command line or in
-// the config file.
+// The values of the flags. A field is empty if neither the command line nor the config file set it.
 struct Options {
   using Switch = std::optional<bool>;
   using Integer = std::optional<int>;
@@ -76,27 +76,27 @@ using OptionField = std::variant<Options::Switch Options::*, Options::Integer Op
                                  Options::Number Options::*, Options::Text Options::*,
                                  Options::List Options::*, Options::Pair Options::*>;
 
-// Of each group the user gives one flag at most.
+// At most one flag of each group may be given.
 enum class ExclusiveGroup { kNone, kHosts, kController, kTimestamps };
 
-// What follows a flag.
+// The value that follows a flag.
 struct FlagValue {
-  std::string_view name = "";  // stands for it in the help; a switch has none
-  double least = 0;            // of numbers
+  std::string_view name = "";  // placeholder in the help, such as SECONDS; empty for a switch
+  double least = 0;            // for numbers; both limits are inclusive
   double most = std::numeric_limits<int>::max();
-  bool (*accepts)(std::string_view) = nullptr;  // of texts that are not free
-  std::string_view accepted = "";               // what `accepts` does, in words
+  bool (*accepts)(std::string_view) = nullptr;  // check of a text; null: any text
+  std::string_view accepted = "";               // description of the values, for messages
 };
 
 struct FlagExtras {
   std::string_view off = "";                                  // names that turn a switch off
-  std::string_view hidden_names = "", hidden_off_names = "";  // names that are known and not shown
+  std::string_view hidden_names = "", hidden_off_names = "";  // accepted, not shown in the help
   ExclusiveGroup exclusive = ExclusiveGroup::kNone;
   std::string_view config_key = "";  // "params.cycle_time_ms"
-  bool config_inverted = false;      // its yes is our no
-  std::string_view variable = "";    // what the ranks get
-  int factor = 1;                    // of the value in `variable`
-  std::string_view needs = "";       // the flag without which this one writes nothing
+  bool config_inverted = false;      // true in the file means false for the flag
+  std::string_view variable = "";    // environment variable of the ranks
+  int factor = 1;                    // multiplies the value in `variable`
+  std::string_view needs = "";       // without that flag, this one has no effect
 };
 
 struct Flag {
@@ -109,26 +109,26 @@ struct Flag {
 };
 
 std::span<const Flag> flags();
-// The flag with this name, which has to be there.
+// The flag with this name. Aborts if there is none.
 const Flag& flag_named(std::string_view name);
 // "a, b" as "a" and "b".
 std::vector<std::string_view> names_in(std::string_view names);
 
-// How the flag is called in messages: the name that comes first.
+// The name for messages: the first of its names.
 std::string_view name_of(const Flag& flag);
 bool is_switch(const Flag& flag);
-// How many words follow the flag on the command line.
+// Number of words that follow the flag on the command line: 0, 1, or 2 for a pair.
 int words_after(const Flag& flag);
-// "a whole number from 1", and so on.
+// Description of accepted values, such as "a whole number from 1".
 std::string accepted_by(const Flag& flag);
 
-// Puts the value in its field. The message of a failure is the value and what is accepted; the
-// caller says where it comes from.
+// Parses `text` into the field of the flag. The error contains the value and the accepted values;
+// the caller adds the context (flag name, or file and line).
 Status read_value(const Flag& flag, std::string_view text, Options& options);
 bool is_set(const Flag& flag, const Options& options);
-// The field as the value of a variable; none when it is not set.
+// The value of the field as text for an environment variable; none if it is not set.
 std::optional<std::string> value_text(const Flag& flag, const Options& options);
-// Whether the flag that this one needs is there and not turned off; true if it needs none.
+// Whether the flag that this one needs (FlagExtras::needs) is set and on; true if it needs none.
 bool has_effect(const Flag& flag, const Options& options);
 
 }  // namespace hvd::launcher

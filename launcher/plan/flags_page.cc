@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints docs/horovodrun.md with its tables of flags as they have to be; `make docs` puts it there.
+// Prints docs/horovodrun.md with up-to-date tables of flags; `make docs` replaces the file.
 #include <cstdio>
 
 #include "launcher/plan/help.h"

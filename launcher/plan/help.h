@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of flags as pages for people.
+// Texts for users that are generated from the table of flags.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace hvd::launcher {
 
-// What --help shows.
+// The output of --help.
 std::string help_text();
 
-// docs/horovodrun.md: prose with the tables of all flags between two marks. Returns the page with
-// the tables as they have to be; fails when the marks are not there.
+// Replaces the tables of flags in `page` (docs/horovodrun.md), which are between two marker
+// comments. Fails if a marker is missing.
 Result<std::string> with_flag_tables(std::string_view page);
 
 }  // namespace hvd::launcher

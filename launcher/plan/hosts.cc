@@ -35,7 +35,7 @@ struct Parts {
   std::optional<std::string_view> slots;  // what follows the colon
 };
 
-// "name", "name:4", "[::1]" or "[::1]:4"; none when the name cannot be one.
+// Parses "name", "name:4", "[::1]" or "[::1]:4"; none if the name is not valid.
 std::optional<Parts> split_host(std::string_view text) {
   Parts parts;
   std::string_view rest;
@@ -61,7 +61,7 @@ std::string remedy(std::string_view text) {
   return is_ipv6(text.substr(0, text.find(' '))) ? "; an IPv6 address is written in brackets" : "";
 }
 
-// One line of a host file without its comment; slots stand behind a colon or as slots=N.
+// One line of a host file without its comment; slots follow a colon or are written as slots=N.
 std::optional<HostSlots> parse_line(std::string_view line) {
   const auto tokens = words(line);
   const auto parts = split_host(tokens.front());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of jsrun, the launcher of IBM's clusters, and the file that says which rank gets
-// which cores.
+// The command line of jsrun, the launcher of IBM's LSF clusters, and the rank file (ERF) that
+// assigns cores to ranks. Pure.
 #pragma once
 
 #include <optional>
@@ -13,20 +13,21 @@
 
 namespace hvd::launcher {
 
-// One rank per GPU, the cores of a host in equal shares. Fails when a host has more slots than
-// GPUs, or all together fewer than `num_proc`.
+// The text of the rank file: one rank per GPU, with equal shares of the host's cores. Fails if a
+// host has more slots than GPUs, or if all hosts together have fewer slots than `num_proc`.
 Result<std::string> jsrun_rank_file(const std::vector<HostSlots>& hosts, int num_proc,
                                     const NodeResources& node);
 
 struct JsrunJob {
   std::vector<std::string> command;
-  // In place of the rank file.
+  // --binding-args; replaces the rank file.
   std::optional<std::vector<std::string>> binding;
-  std::string output;                      // for both streams; empty: none
-  std::vector<std::string> mpi_arguments;  // for MPI below it
+  std::string output;                      // file for both streams; empty: none
+  std::vector<std::string> mpi_arguments;  // for --smpiargs
 };
 
-// Where the path of the rank file has to stand, unless `binding` takes its place.
+// Index of the path of the rank file in jsrun_command(), if `binding` is not set. The caller writes
+// the file and sets the path.
 inline constexpr size_t kRankFileArgument = 2;
 
 std::vector<std::string> jsrun_command(const JsrunJob& job);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job of LSF. Where Cluster System Management runs (CSM_ALLOCATION_ID is set), it is asked for
-// the hosts, and a rank is meant for each GPU; elsewhere LSF's own variables tell hosts and slots.
+// The allocation of an LSF job. If Cluster System Management runs (CSM_ALLOCATION_ID is set), its
+// query programs report the hosts, and each GPU is a slot. Otherwise LSF's own variables contain
+// hosts and slots.
 #pragma once
 
 #include <string>
@@ -14,9 +15,10 @@ namespace hvd::launcher {
 
 bool is_under_lsf(const SystemInfo& system);
 
+// May start query programs. Fails if they fail, or if no hosts are found.
 Result<Allocation> lsf_allocation(const SystemInfo& system);
 
-// Answers of `csm_allocation_query -a` and `csm_node_attributes_query -n`, which are YAML.
+// Parse the YAML output of `csm_allocation_query -a` and `csm_node_attributes_query -n`.
 Result<std::vector<std::string>> parse_compute_nodes(const std::string& answer);
 Result<NodeResources> parse_node_attributes(const std::string& answer);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of mpirun, for each of the implementations that Horovod jobs are started with.
+// The command line of mpirun for each supported MPI implementation. Pure.
 #pragma once
 
 #include <optional>
@@ -16,9 +16,9 @@ namespace hvd::launcher {
 
 enum class MpiImplementation { kOpenMpi, kSpectrum, kMpich, kIntel };
 
-// From what `mpirun --version` says.
+// Recognises the implementation from the output of `mpirun --version`; an error if it is unknown.
 Result<MpiImplementation> recognise_mpi(std::string_view version_text);
-// Whether its mpirun is hydra, MPICH's.
+// Whether its mpirun is Hydra, as in MPICH and Intel MPI.
 bool is_hydra(MpiImplementation implementation);
 
 struct MpirunJob {
@@ -26,22 +26,24 @@ struct MpirunJob {
   int num_proc = 1;
   std::vector<HostSlots> hosts;
   std::vector<std::string> command;
-  // Passed on to the ranks by name, so that no value is seen in the list of processes.
+  // Names of variables for the ranks. mpirun takes the values from its environment, so that no
+  // value (the secret) appears in the list of processes.
   std::vector<std::string> variables;
   RemoteShell shell;
   OutputOptions output;
   std::vector<std::string> interfaces;
-  std::optional<std::vector<std::string>> binding;  // in place of the default
-  std::vector<std::string> extra_arguments;         // the user's own arguments
+  std::optional<std::vector<std::string>> binding;  // replaces the default
+  std::vector<std::string> extra_arguments;         // --mpi-args
   bool tcp = false;
 };
 
 struct MpirunCommand {
   std::vector<std::string> arguments;
-  Environment environment;  // what mpirun itself has to find there
+  Environment environment;  // variables for mpirun itself
 };
 
-// Fails when this implementation cannot do what is asked for.
+// Fails if the implementation does not support the job: Hydra needs the same slots on each host and
+// at most one interface.
 Result<MpirunCommand> mpirun_command(const MpirunJob& job);
 
 }  // namespace hvd::launcher

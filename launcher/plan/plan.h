@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What horovodrun is to do: the command line, the config file, the environment and the scheduler
-// that it runs under, checked and put together. Nothing of the job is started here, so whatever is
-// wrong is found before there is anything to clean up; a failure is the user's to mend and ends
-// horovodrun with exit code 2.
+// Decides what horovodrun does: combines and checks the command line, the config file, the
+// environment and the allocation of the scheduler. Nothing of the job is started here, so errors
+// are found before there is anything to clean up. An error is one for the user to fix, and
+// horovodrun exits with code 2.
 #pragma once
 
 #include <chrono>
@@ -20,12 +20,12 @@
 
 namespace hvd::launcher {
 
-// Help, version, what is built in: goes to standard output, and horovodrun ends with 0.
+// --help, --version, --check-build: print to standard output and exit with 0.
 struct PrintText {
   std::string text;
 };
 
-// Looks at the machine and the hosts, starts no job.
+// --doctor: check this machine and the hosts; starts no job.
 struct Doctor {
   std::vector<HostSlots> hosts;
   RemoteShell shell;
@@ -35,57 +35,59 @@ struct Doctor {
   bool verbose = false;
 };
 
-// A file that `arguments` needs: written to a place of its own before the program is started, its
-// path takes the place of arguments[argument].
+// A file that the program reads. It is written to a temporary path before the program starts, and
+// arguments[argument] is set to that path.
 struct ArgumentFile {
   std::string text;
   size_t argument = 0;
 };
 
-// mpirun or jsrun starts the ranks and shows what they say. horovodrun is its parent, serves the
-// rendezvous until it ends, and ends with its exit code. HOROVOD_RENDEZVOUS and _HOROVOD_SECRET_KEY
-// are added to `environment`: `arguments` names them already, and never says what they hold.
+// mpirun or jsrun starts the ranks and prints their output. horovodrun is its parent, runs the
+// rendezvous server until the program ends, and returns its exit code. run_program() adds
+// HOROVOD_RENDEZVOUS and _HOROVOD_SECRET_KEY to `environment`; `arguments` contains their names,
+// never their values.
 struct ProgramLaunch {
-  std::vector<std::string> arguments;  // the first is the program
+  std::vector<std::string> arguments;  // including the program's name
   std::optional<ArgumentFile> file;
-  Environment environment;  // the program's, all of it
+  Environment environment;  // the complete environment of the program
   std::string directory;
   std::vector<std::string> interfaces;  // empty: all
-  std::vector<HostSlots> hosts;         // that the program will start ranks on
+  std::vector<HostSlots> hosts;         // where the program starts ranks
   bool tls = false;
   bool verbose = false;
 };
 
-// A job whose hosts come and go.
+// A job whose set of hosts may change while it runs.
 struct ElasticLaunch {
   Launch launch;  // without slots
   int num_proc = 1;
   int min_num_proc = 1;
-  std::optional<int> max_num_proc;  // none: as many as there are slots
-  std::string discovery_script;     // empty: `hosts` are all there will ever be
+  std::optional<int> max_num_proc;  // none: the number of slots
+  std::string discovery_script;     // empty: `hosts` is fixed
   std::vector<HostSlots> hosts;
-  std::optional<int> slots_per_host;  // of hosts that the script lists without
-  std::chrono::seconds timeout{600};  // for enough slots
+  std::optional<int> slots_per_host;  // for hosts listed without slots
+  std::chrono::seconds timeout{600};  // to wait for enough slots
   std::optional<int> reset_limit;
   struct Cooldown {
     std::chrono::seconds least;
     std::chrono::seconds most;
   };
-  std::optional<Cooldown> cooldown;  // none: a host that failed stays out for good
+  std::optional<Cooldown> cooldown;  // none: a failed host is excluded permanently
 };
 
 using Action = std::variant<PrintText, Doctor, Launch, ProgramLaunch, ElasticLaunch>;
 
 struct Plan {
   Action action;
-  // Accepted, but not what its author hopes.
+  // For the user: accepted settings that have no effect or another one than intended.
   std::vector<std::string> warnings;
-  // For horovodrun's own log.
+  // Settings of horovodrun's own log.
   LogLevel log_level = LogLevel::kWarning;
   bool log_hide_time = false;
 };
 
-// `arguments` are argv without the program's name.
+// `arguments` are argv without the program's name. Reads the files that they name and may start
+// programs of the system (mpirun --version, queries of LSF).
 Result<Plan> make_plan(const std::vector<std::string>& arguments, const SystemInfo& system);
 
 }  // namespace hvd::launcher

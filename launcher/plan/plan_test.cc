@@ -24,7 +24,7 @@ using ::testing::Pair;
 
 using Words = std::vector<std::string>;
 
-// A machine with nothing on it, unless a test puts it there.
+// A system without programs, files and variables; tests add what they need.
 class PlanTest : public ::testing::Test {
  protected:
   PlanTest() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts that a scheduler has set aside for this job: what -H would say if the user had to.
+// Finds the hosts that a scheduler (Slurm, LSF, Kubernetes) has allocated to this job. They replace
+// -H.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,7 @@
 
 namespace hvd::launcher {
 
-// What a rank of a cluster under LSF gets: all hosts of one job are alike.
+// Resources of each host under LSF; all hosts of a job are alike.
 struct NodeResources {
   int cores = 0;
   int threads_per_core = 1;
@@ -22,16 +23,16 @@ struct NodeResources {
 struct Allocation {
   std::string scheduler;  // for messages
   std::vector<HostSlots> hosts;
-  int num_proc = 0;  // when the user names none
-  // Known under LSF where Cluster System Management can be asked.
+  int num_proc = 0;  // default of -np
+  // Set under LSF if Cluster System Management is available.
   std::optional<NodeResources> node;
 };
 
-// The one that this process runs in, if any. Of a Kubernetes pod of the MPI operator it is the host
-// file that the operator has made.
+// The allocation that this process runs in, or none. In a pod of the Kubernetes MPI operator it is
+// the host file of the operator. Fails if the scheduler's variables or files are malformed.
 Result<std::optional<Allocation>> find_allocation(const SystemInfo& system);
 
-// The program that takes ssh's place in pods of the MPI operator that have no sshd.
+// The program that replaces ssh in pods of the MPI operator without sshd; none elsewhere.
 std::optional<std::string> kubernetes_shell(const SystemInfo& system);
 
 }  // namespace hvd::launcher

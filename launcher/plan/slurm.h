@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Slurm allocation, as its environment variables describe it.
+// The allocation of a Slurm job, from its environment variables. Pure.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@ Result<std::vector<std::string>> expand_node_list(std::string_view text);
 // "4(x2),3": 4 4 3.
 Result<std::vector<int>> expand_task_counts(std::string_view text);
 
-// From SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE and SLURM_NTASKS.
+// Reads SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE and SLURM_NTASKS. Fails if one is malformed or if
+// they describe different numbers of hosts.
 Result<Allocation> slurm_allocation(const SystemInfo& system);
 
 }  // namespace hvd::launcher

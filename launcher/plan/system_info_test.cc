@@ -29,7 +29,7 @@ TEST(CaptureOutput, TellsWhatIsNotThereFromWhatFails) {
   EXPECT_THAT(failed.status().message(), HasSubstr("exit code 3"));
 }
 
-// All of them hold the writing end of the pipe: it is read to its end once none of them lives.
+// Every child holds the write end of the pipe, so the read ends when the last child has ended.
 TEST(CaptureOutput, AtTheDeadlineTheProgramIsKilledWithItsChildren) {
   const std::string path = ::testing::TempDir() + "alive." + std::to_string(getpid());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);

@@ -22,7 +22,7 @@ std::optional<T> parse(std::string_view text) {
   return value;
 }
 
-// How many letters have to be put in, taken out or replaced to make one of the other.
+// Levenshtein distance: the number of letters to insert, delete or replace.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -75,7 +75,7 @@ Result<std::vector<std::string>> split_like_shell(std::string_view text) {
     } else if (quote == 0 && (c == '\'' || c == '"')) {
       quote = c;
     } else if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
-      // Between double quotes a backslash speaks only for a quote or another backslash.
+      // Within double quotes a backslash escapes only a quote or another backslash.
       const char next = text[i + 1];
       if (quote == 0 || next == '"' || next == '\\') ++i;
       found.back() += text[i];
@@ -109,7 +109,7 @@ std::string quoted_for_shell(std::string_view text) {
 std::optional<std::string_view> closest(std::string_view word,
                                         const std::vector<std::string_view>& candidates) {
   std::optional<std::string_view> best;
-  // A third of the letters wrong is a slip, more is another word.
+  // Up to a third of the letters may be a typing error; more is another word.
   size_t least = std::max<size_t>(word.size() / 3, 1) + 1;
   for (const std::string_view candidate : candidates) {
     if (const size_t d = distance(word, candidate); d < least) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small questions about text that several parts of the launcher ask.
+// Text functions that several parts of the launcher use. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,22 @@
 
 namespace hvd::launcher {
 
-// What stands between blanks.
+// The parts between blanks (space, tab, CR, LF). The views point into `text`.
 std::vector<std::string_view> words(std::string_view text);
 
-// None unless all of it is a number that fits.
+// The whole text as a number; none if it is not one, or out of range. parse_number() accepts finite
+// numbers only.
 std::optional<int64_t> parse_integer(std::string_view text);
 std::optional<double> parse_number(std::string_view text);
 
-// As a shell would split a command: blanks separate, quotes and backslashes keep together. Nothing
-// else has a meaning: no variables, no patterns.
+// Splits like a shell: at blanks, except within quotes or after a backslash. Variables and patterns
+// are not expanded. Fails if a quote is left open.
 Result<std::vector<std::string>> split_like_shell(std::string_view text);
-// One word that a shell reads back as `text`.
+// Quotes `text` so that a shell reads it as one word.
 std::string quoted_for_shell(std::string_view text);
 
-// The candidate that `word` was probably meant to be; none if it is like none of them.
+// The candidate most similar to `word`, for "did you mean"; none if more than a third of the
+// letters differ.
 std::optional<std::string_view> closest(std::string_view word,
                                         const std::vector<std::string_view>& candidates);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks find in their environment: the user's own variables, what flags have set, and their
-// place in the job.
+// The parts of the environment of ranks: the user's variables, the variables of flags, and the
+// variables of one slot. Pure.
 #pragma once
 
 #include "launcher/launch.h"
@@ -9,18 +9,19 @@
 
 namespace hvd::launcher {
 
-// `own` without the place in another job, in case a rank of one has started horovodrun.
+// `own` without the variables of a slot and of a rendezvous server: a rank of another job may have
+// started horovodrun, and its values would be wrong here.
 Environment without_slot_variables(const Environment& own);
 
-// That, without what means something on this host or in this process only: shell functions, the
-// previous folder, visible GPUs, the secret.
+// The same, also without variables that are valid on this host or in this process only: shell
+// functions, OLDPWD, *CUDA_VISIBLE_DEVICES, the secret.
 Environment exported_environment(const Environment& own);
 
-// Adds the variables of the flags. One that is not set adds nothing, so that what the user has in
-// the environment holds.
+// Adds the variables of the flags, and PYTHONUNBUFFERED. A flag that is not set adds nothing, so
+// that the user's environment keeps its value.
 void add_flag_variables(const Options& options, Environment& environment);
 
-// Where one rank stands.
+// HOROVOD_RANK, HOROVOD_SIZE and the other variables of one slot.
 Environment slot_environment(const Slot& slot);
 
 }  // namespace hvd::launcher

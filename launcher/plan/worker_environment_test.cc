@@ -9,7 +9,7 @@
 namespace hvd::launcher {
 namespace {
 
-// What these flags add to an environment.
+// The variables that these flags add to an environment.
 Environment written_by(std::vector<std::string> arguments) {
   const auto line = parse_command_line(arguments);
   EXPECT_OK(line);
