@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first half of the negotiator: who has which tensor, who has joined, and what the parent is
-// told of it. The second is in planning.cc.
+// told of it. The second is in negotiator_plans.cc.
 #include "engine/negotiator.h"
 
 #include <fmt/format.h>
@@ -9,12 +9,9 @@
 #include <utility>
 
 #include "engine/messages.h"
-#include "engine/pending_tensor.h"
 #include "transport/control/tree.h"
 
 namespace hvd {
-
-void DeletePendingTensor::operator()(PendingTensor* pending) const { delete pending; }
 
 namespace {
 
@@ -63,29 +60,35 @@ Negotiator::~Negotiator() = default;
 
 void Negotiator::announce(const Request& request, uint32_t group, void* user_data,
                           ResponseId& known) {
-  ResponseCache::Entry* cached = cache_.find(request.name, known);
-  if (cached != nullptr && ResponseCache::answers(*cached->response, request, options_.rank)) {
-    cached->pending->group = group;
-    cached->pending->user_data = user_data;
+  // By number first: that is faster than by name.
+  PendingTensor* cached = pending_.find(known);
+  if (cached == nullptr || cached->cached->response->request.name != request.name) {
+    cached = find_known(request.name);
+    known = cached == nullptr ? kNoResponse : cached->cached->id;
+  }
+  if (cached != nullptr &&
+      ResponseCache::answers(*cached->cached->response, request, options_.rank)) {
+    cached->group = group;
+    cached->user_data = user_data;
     return arrive(self_, *cached);
   }
-  PendingTensor& pending = pending_of(request.name);
+  PendingTensor& pending = cached != nullptr ? *cached : pending_of(request.name);
   pending.group = group;
   pending.user_data = user_data;
-  Merged merged{request, options_.rank, {}, Status::ok()};
+  MergedRequest merged{request, options_.rank, {}, Status::ok()};
   if (request.type == RequestType::kAllgather && !request.shape.empty()) {
     merged.first_dimensions.push_back({options_.rank, request.shape.front()});
   }
   arrive(self_, std::move(merged));
 }
 
-void Negotiator::arrive(int party, ResponseCache::Entry& cached) {
-  PendingTensor& pending = *cached.pending;
-  if (pending.merged != nullptr) merge(pending, merged_from(*cached.response, party));
-  note_arrival(party, pending, cached.response->request);
+void Negotiator::arrive(int party, PendingTensor& known) {
+  const Response& cached = *known.cached->response;
+  if (known.merged != nullptr) merge(known, merged_from(cached, party));
+  note_arrival(party, known, cached.request);
 }
 
-void Negotiator::arrive(int party, Merged merged) {
+void Negotiator::arrive(int party, MergedRequest merged) {
   PendingTensor& pending = pending_of(merged.request.name);
   if (pending.merged == nullptr && pending.arrived != 0) {
     spell_out(pending, *pending.cached->response);
@@ -106,25 +109,27 @@ void Negotiator::note_arrival(int party, PendingTensor& pending, const Request& 
   complete_if_all_have(pending);
 }
 
+PendingTensor* Negotiator::find_known(const std::string& name) const {
+  const ResponseCache::Entry* cached = cache_.find(name);
+  return cached == nullptr ? nullptr : pending_.find(cached->id);
+}
+
 PendingTensor* Negotiator::find_pending(const std::string& name) const {
-  if (const ResponseCache::Entry* cached = cache_.find(name)) return cached->pending.get();
-  const auto found = pending_.find(name);
-  return found == pending_.end() ? nullptr : found->second.get();
+  PendingTensor* known = find_known(name);
+  return known != nullptr ? known : pending_.find(name);
 }
 
 PendingTensor& Negotiator::pending_of(const std::string& name) {
-  if (PendingTensor* known = find_pending(name)) return *known;
-  PendingPtr& added = pending_[name];
-  added.reset(new PendingTensor);
-  return *added;
+  PendingTensor* found = find_pending(name);
+  return found != nullptr ? *found : pending_.add(name);
 }
 
-void Negotiator::merge(PendingTensor& pending, Merged merged) const {
+void Negotiator::merge(PendingTensor& pending, MergedRequest merged) const {
   if (pending.merged == nullptr) {
-    pending.merged = std::make_unique<Merged>(std::move(merged));
+    pending.merged = std::make_unique<MergedRequest>(std::move(merged));
     return;
   }
-  Merged& known = *pending.merged;
+  MergedRequest& known = *pending.merged;
   if (known.conflict.is_ok()) {
     known.conflict = merged.conflict.is_ok()
                          ? compare(known.request, options_.job_ranks[known.rank], merged.request,
@@ -137,7 +142,7 @@ void Negotiator::merge(PendingTensor& pending, Merged merged) const {
 
 void Negotiator::spell_out(PendingTensor& pending, const Response& cached) const {
   for (int party = 0; party <= self_; ++party) {
-    if ((pending.arrived >> party & 1) != 0) merge(pending, merged_from(cached, party));
+    if (pending.has_arrived(party)) merge(pending, merged_from(cached, party));
   }
 }
 
@@ -150,9 +155,9 @@ int Negotiator::one_who_has(int party) const {
   return found == child.below.end() ? child.rank : *found;
 }
 
-Negotiator::Merged Negotiator::merged_from(const Response& cached, int party) const {
+MergedRequest Negotiator::merged_from(const Response& cached, int party) const {
   const int rank = one_who_has(party);
-  Merged merged{cached.request, rank, {}, Status::ok()};
+  MergedRequest merged{cached.request, rank, {}, Status::ok()};
   if (cached.request.type == RequestType::kAllgather) {
     const auto add = [&](int each) {
       merged.first_dimensions.push_back({each, cached.first_dimensions[each]});
@@ -192,16 +197,15 @@ void Negotiator::mark_joined(int rank) {
   if (joined_count_ == size_) has_news_ = true;
   if (!is_last) return;
   joined_parties_ |= Parties{1} << party;
-  cache_.for_each([this](ResponseCache::Entry& entry) { complete_if_all_have(*entry.pending); });
-  for (auto& [name, pending] : pending_) complete_if_all_have(*pending);
+  pending_.for_each([this](PendingTensor& pending) { complete_if_all_have(pending); });
 }
 
 // Afterwards nobody could tell any more which rank of this party had what came as a number.
 void Negotiator::spell_out_arrivals(int party) {
-  cache_.for_each([&](ResponseCache::Entry& entry) {
-    PendingTensor& pending = *entry.pending;
-    const bool arrived = (pending.arrived >> party & 1) != 0;
-    if (arrived && pending.merged == nullptr) spell_out(pending, *entry.response);
+  pending_.for_each_known([&](PendingTensor& pending) {
+    if (pending.has_arrived(party) && pending.merged == nullptr) {
+      spell_out(pending, *pending.cached->response);
+    }
   });
 }
 
@@ -249,7 +253,7 @@ Status Negotiator::receive_announcement(int party, Decoder& in) {
   for (const ResponseId id : ids) HVD_TRY(arrive_by_number(party, id));
   HVD_TRY(in.get(spelled));
   for (uint32_t i = 0; i < spelled; ++i) {
-    Merged merged;
+    MergedRequest merged;
     HVD_TRY(decode(in, merged.request));
     HVD_TRY(in.get(merged.rank));
     std::vector<int32_t> ranks;
@@ -279,8 +283,8 @@ Status Negotiator::receive_announcement(int party, Decoder& in) {
 }
 
 Status Negotiator::arrive_by_number(int party, ResponseId id) {
-  if (ResponseCache::Entry* cached = cache_.find(id)) {
-    arrive(party, *cached);
+  if (PendingTensor* known = pending_.find(id)) {
+    arrive(party, *known);
     return Status::ok();
   }
   for (const Retired& retired : retired_) {
@@ -313,7 +317,7 @@ ByteBuffer Negotiator::encode_announcement() {
   encode_ids(ids, out);
   out.put(static_cast<uint32_t>(spelled.size()));
   for (const PendingTensor* pending : spelled) {
-    const Merged& merged = *pending->merged;
+    const MergedRequest& merged = *pending->merged;
     encode(merged.request, out);
     std::vector<int32_t> ranks;
     std::vector<int64_t> rows;

@@ -20,12 +20,12 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/function_ref.h"
 #include "base/status.h"
+#include "engine/pending_table.h"
 #include "engine/plan.h"
 #include "engine/request.h"
 #include "engine/response_cache.h"
@@ -103,7 +103,7 @@ class Negotiator {
   // Messages sent so far: what the control plane costs.
   uint64_t messages_sent() const { return messages_sent_; }
   // Tensors that some ranks have and that no plan has answered, as far as known here.
-  size_t waiting() const;
+  size_t waiting() const { return pending_.waiting(); }
   // Numbers that were given up and that a rank below may still use.
   size_t retired() const { return retired_.size(); }
 
@@ -121,21 +121,18 @@ class Negotiator {
   void set_cache_capacity(size_t capacity);
 
  private:
-  struct Merged;
-  friend struct PendingTensor;
-  friend struct DeletePendingTensor;
-  using Parties = uint32_t;  // one bit per child, and one for this rank
-
   // One party has a tensor: as the number of a cached response, or as a request.
-  void arrive(int party, ResponseCache::Entry& cached);
-  void arrive(int party, Merged merged);
+  void arrive(int party, PendingTensor& known);
+  void arrive(int party, MergedRequest merged);
   void note_arrival(int party, PendingTensor& pending, const Request& request);
+  PendingTensor* find_known(
+      const std::string& name) const;  // null when the cache has no response for it
   PendingTensor* find_pending(const std::string& name) const;  // null when there is none
   PendingTensor& pending_of(const std::string& name);
-  void merge(PendingTensor& pending, Merged merged) const;
+  void merge(PendingTensor& pending, MergedRequest merged) const;
   // What arrived as a number becomes a request like any other.
   void spell_out(PendingTensor& pending, const Response& cached) const;
-  Merged merged_from(const Response& cached, int party) const;
+  MergedRequest merged_from(const Response& cached, int party) const;
   int one_who_has(int party) const;
   void complete_if_all_have(PendingTensor& pending);
   // Returns the user_data of this rank's tensor.
@@ -146,8 +143,8 @@ class Negotiator {
   Status arrive_by_number(int party, ResponseId id);
   Status receive_plan(ConstBytes message);
   Status expect_answer(const PendingTensor* pending, const std::string& name) const;
-  // `cached` are the entries that it names.
-  void apply(DecidedPlan& decided, std::span<ResponseCache::Entry* const> cached);
+  // `cached` are the tensors that it names by number.
+  void apply(DecidedPlan& decided, std::span<PendingTensor* const> cached);
   void retire(std::vector<ResponseCache::Entry>& evicted);
   void forget_retired();
   void mark_joined(int rank);
@@ -166,8 +163,7 @@ class Negotiator {
   std::vector<int> party_of_;  // by rank: the party that it belongs to, -1 if it is above
 
   ResponseCache cache_;
-  // Tensors that some of the parties have and that the cache has no entry for.
-  std::unordered_map<std::string, PendingPtr> pending_;
+  PendingTable pending_;                  // its known tensors are those of cache_
   std::vector<PendingTensor*> complete_;  // to be told to the parent, or at the root to be planned
   bool has_news_ = false;                 // at the root: there is something to plan
 
@@ -198,7 +194,7 @@ class Negotiator {
   std::deque<Retired> retired_;
   std::vector<uint64_t> plans_seen_by_;
 
-  std::vector<ResponseCache::Entry*> answered_;  // kept for its memory
+  std::vector<PendingTensor*> answered_;  // kept for its memory
 
   uint64_t messages_sent_ = 0;
   Observer* observer_ = nullptr;

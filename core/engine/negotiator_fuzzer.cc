@@ -66,7 +66,7 @@ class Fuzzed {
   void submit() {
     const Request asked = request();
     if (joined_ || !waiting_.insert(asked.name).second) return;
-    negotiator.announce(asked, byte());
+    negotiator_.announce(asked, byte());
   }
 
   uint8_t byte() {

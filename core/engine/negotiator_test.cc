@@ -112,6 +112,28 @@ TEST(Negotiator, SendsNumbersForNamesSeenBefore) {
   ranks.expect_plan(name + " " + name + " ");
 }
 
+TEST(Negotiator, ReturnsTheNumberOfANameForTheNextAnnouncement) {
+  Ranks ranks(1);
+  ResponseId known = kNoResponse;
+  const auto announce = [&](const Request& request) {
+    ranks[0].announce(request, 0, nullptr, known);
+    ranks.settle();
+  };
+  announce(allreduce("a"));
+  EXPECT_EQ(known, kNoResponse);
+  announce(allreduce("a"));
+  const ResponseId first = ranks[0].cache().find("a")->id;
+  EXPECT_EQ(known, first);
+  announce(allreduce("b"));
+  EXPECT_EQ(known, kNoResponse) << "that number belongs to another name";
+  known = first;
+  announce(allreduce("a", {5}));
+  EXPECT_EQ(known, first);
+  announce(allreduce("a", {5}));
+  EXPECT_EQ(known, ranks[0].cache().find("a")->id);
+  EXPECT_NE(known, first);
+}
+
 TEST(Negotiator, RemembersEveryTensorOfALargeModel) {
   constexpr int kTensors = 3000;
   Ranks ranks(Topology::one_host(2), Config::kDefaultCacheCapacity);

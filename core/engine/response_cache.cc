@@ -15,14 +15,6 @@ ResponseCache::Entry* ResponseCache::find(ResponseId id) const {
   return found == by_id_.end() ? nullptr : found->second.get();
 }
 
-ResponseCache::Entry* ResponseCache::find(std::string_view name, ResponseId& known) const {
-  Entry* entry = find(known);
-  if (entry != nullptr && entry->response->request.name == name) return entry;
-  entry = find(name);
-  known = entry == nullptr ? kNoResponse : entry->id;
-  return entry;
-}
-
 bool ResponseCache::answers(const Response& cached, const Request& request, int rank) {
   const Request& known = cached.request;
   if (known.type != request.type || known.dtype != request.dtype || known.op != request.op ||

@@ -22,20 +22,12 @@ namespace hvd {
 using ResponseId = uint32_t;
 inline constexpr ResponseId kNoResponse = UINT32_MAX;
 
-struct PendingTensor;  // of the negotiator
-struct DeletePendingTensor {
-  void operator()(PendingTensor* pending) const;
-};
-using PendingPtr = std::unique_ptr<PendingTensor, DeletePendingTensor>;
-
 class ResponseCache {
  public:
   struct Entry {
     ResponseId id;
     std::shared_ptr<const Response> response;
     std::list<Entry*>::iterator age;  // in ages_
-    // Who has this tensor at the moment. Kept here so that a number leads to it at once.
-    PendingPtr pending;
   };
 
   explicit ResponseCache(size_t capacity) : capacity_(capacity) {}
@@ -43,9 +35,6 @@ class ResponseCache {
   // Null when there is none.
   Entry* find(std::string_view name) const;
   Entry* find(ResponseId id) const;
-  // By name, after a look at number `known`, which it had last time: that is faster. Notes the
-  // number that it has now.
-  Entry* find(std::string_view name, ResponseId& known) const;
 
   // Whether `request` of rank `rank` is answered by this entry.
   static bool answers(const Response& cached, const Request& request, int rank);

@@ -31,21 +31,6 @@ TEST(ResponseCache, GivesUpTheLeastRecentlyUsed) {
   EXPECT_EQ(cache.crowded_out(), 1u);
 }
 
-TEST(ResponseCache, FindsANameByTheNumberItHadOrHasNow) {
-  ResponseCache cache(2);
-  std::vector<ResponseCache::Entry> evicted;
-  ResponseId known = kNoResponse;
-  EXPECT_EQ(cache.find("a", known), nullptr);
-  const ResponseId first = cache.insert(response("a"), evicted)->id;
-  EXPECT_EQ(cache.find("a", known)->id, first);
-  EXPECT_EQ(known, first);
-  EXPECT_EQ(cache.find("b", known), nullptr) << "that number is another's";
-  const ResponseId second = cache.insert(response("a", {5}), evicted)->id;
-  known = first;
-  EXPECT_EQ(cache.find("a", known)->id, second);
-  EXPECT_EQ(known, second);
-}
-
 TEST(ResponseCache, NeverUsesANumberTwice) {
   ResponseCache cache(1);
   std::vector<ResponseCache::Entry> evicted;

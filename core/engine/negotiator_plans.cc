@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/messages.h"
-#include "engine/pending_tensor.h"
+#include "engine/negotiator.h"
 
 namespace hvd {
 namespace {
@@ -27,29 +27,29 @@ void Negotiator::decide() {
   has_news_ = false;
   DecidedPlan decided;
   decided.remember = joined_count_ == 0;
-  std::vector<ResponseCache::Entry*>& cached = answered_;
+  std::vector<PendingTensor*>& cached = answered_;
   cached.clear();
   std::vector<uint32_t> spelled_groups;
   for (PendingTensor* pending : std::exchange(complete_, {})) {
     if (pending->merged == nullptr &&
         (joined_count_ == 0 || may_run_with_joined(pending->cached->response->request.type))) {
-      cached.push_back(pending->cached);
+      cached.push_back(pending);
     } else {
       decided.spelled.push_back(decide_one(*pending));
       spelled_groups.push_back(pending->group);
     }
   }
   // Mostly they come in order, and then sorting would cost ten times as much as looking.
-  const auto is_older = [](const ResponseCache::Entry* a, const ResponseCache::Entry* b) {
-    return a->id < b->id;
+  const auto is_older = [](const PendingTensor* a, const PendingTensor* b) {
+    return a->cached->id < b->cached->id;
   };
   if (!std::is_sorted(cached.begin(), cached.end(), is_older)) {
     std::sort(cached.begin(), cached.end(), is_older);
   }
   decided.cached.reserve(cached.size());
-  for (const ResponseCache::Entry* entry : cached) {
-    decided.cached.push_back(entry->id);
-    if (options_.groups_matter) decided.groups.push_back(entry->pending->group);
+  for (const PendingTensor* pending : cached) {
+    decided.cached.push_back(pending->cached->id);
+    if (options_.groups_matter) decided.groups.push_back(pending->group);
   }
   if (options_.groups_matter) {
     decided.groups.insert(decided.groups.end(), spelled_groups.begin(), spelled_groups.end());
@@ -99,12 +99,12 @@ Status Negotiator::receive_plan(ConstBytes message) {
   HVD_TRY_ASSIGN(DecidedPlan decided, decode_plan(message));
   answered_.clear();
   for (const ResponseId id : decided.cached) {
-    ResponseCache::Entry* entry = cache_.find(id);
-    if (entry == nullptr) {
+    PendingTensor* known = pending_.find(id);
+    if (known == nullptr) {
       return internal_error(fmt::format("a plan names unknown tensor number {}", id));
     }
-    HVD_TRY(expect_answer(entry->pending.get(), entry->response->request.name));
-    answered_.push_back(entry);
+    HVD_TRY(expect_answer(known, known->cached->response->request.name));
+    answered_.push_back(known);
   }
   for (const Response& response : decided.spelled) {
     HVD_TRY(expect_answer(find_pending(response.request.name), response.request.name));
@@ -129,16 +129,16 @@ Status Negotiator::expect_answer(const PendingTensor* pending, const std::string
   return internal_error(fmt::format("a plan names \"{}\", which not all ranks have", name));
 }
 
-void Negotiator::apply(DecidedPlan& decided, std::span<ResponseCache::Entry* const> cached) {
+void Negotiator::apply(DecidedPlan& decided, std::span<PendingTensor* const> cached) {
   Plan& plan = plans_.emplace_back();
   ++plans_seen_;
   plan.responses.reserve(cached.size() + decided.spelled.size());
   plan.user_data.reserve(plan.responses.capacity());
-  for (ResponseCache::Entry* entry : cached) {
-    cache_.touch(*entry);
-    plan.user_data.push_back(entry->pending->user_data);
-    *entry->pending = PendingTensor{.cached = entry};
-    plan.responses.push_back(entry->response);
+  for (PendingTensor* pending : cached) {
+    cache_.touch(*pending->cached);
+    plan.user_data.push_back(pending->user_data);
+    plan.responses.push_back(pending->cached->response);
+    pending->clear_arrivals();
   }
   // All of them first: the entry that makes room for one may be that of another.
   for (const Response& response : decided.spelled) {
@@ -148,9 +148,7 @@ void Negotiator::apply(DecidedPlan& decided, std::span<ResponseCache::Entry* con
   for (const Response& response : decided.spelled) {
     auto shared = std::make_shared<const Response>(response);
     if (decided.remember && response.error.is_ok() && may_be_remembered(response.request.type)) {
-      if (ResponseCache::Entry* entry = cache_.insert(shared, evicted)) {
-        entry->pending.reset(new PendingTensor{.cached = entry});
-      }
+      if (const ResponseCache::Entry* entry = cache_.insert(shared, evicted)) pending_.add(*entry);
     }
     plan.responses.push_back(std::move(shared));
   }
@@ -166,13 +164,13 @@ void Negotiator::apply(DecidedPlan& decided, std::span<ResponseCache::Entry* con
 }
 
 void* Negotiator::forget_arrivals(const std::string& name) {
-  void* user_data = nullptr;
-  if (ResponseCache::Entry* entry = cache_.find(name)) {
-    user_data = entry->pending->user_data;
-    *entry->pending = PendingTensor{.cached = entry};
-  } else if (const auto found = pending_.find(name); found != pending_.end()) {
-    user_data = found->second->user_data;
-    pending_.erase(found);
+  PendingTensor* pending = find_pending(name);
+  if (pending == nullptr) return nullptr;
+  void* const user_data = pending->user_data;
+  if (pending->cached != nullptr) {
+    pending->clear_arrivals();
+  } else {
+    pending_.erase(name);
   }
   return user_data;
 }
@@ -180,12 +178,9 @@ void* Negotiator::forget_arrivals(const std::string& name) {
 // What used the numbers goes on under its name.
 void Negotiator::retire(std::vector<ResponseCache::Entry>& evicted) {
   for (ResponseCache::Entry& entry : evicted) {
-    PendingTensor& pending = *entry.pending;
-    if (pending.arrived != 0) {
-      if (pending.merged == nullptr) spell_out(pending, *entry.response);
-      pending.cached = nullptr;
-      pending_[entry.response->request.name] = std::move(entry.pending);
-    }
+    PendingTensor& pending = *pending_.find(entry.id);
+    if (pending.arrived != 0 && pending.merged == nullptr) spell_out(pending, *entry.response);
+    pending_.forget_id(entry.id, entry.response->request.name);
     if (!options_.children.empty()) retired_.push_back({plans_seen_, entry.id, entry.response});
   }
 }
@@ -204,12 +199,6 @@ void Negotiator::set_cache_capacity(size_t capacity) {
   std::vector<ResponseCache::Entry> evicted;
   cache_.set_capacity(capacity, evicted);
   retire(evicted);
-}
-
-size_t Negotiator::waiting() const {
-  size_t count = pending_.size();
-  cache_.for_each([&](const ResponseCache::Entry& entry) { count += entry.pending->arrived != 0; });
-  return count;
 }
 
 bool Negotiator::next_plan(Plan& plan) {
