@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What transport.h promises, over every kind of transport.
+// The contract of transport.h, over every kind of transport.
 #include <chrono>
 #include <cstring>
 #include <numeric>
@@ -18,12 +18,12 @@ using testing::outcomes_of_ranks;
 using testing::run_ranks;
 using testing::TransportKind;
 
-// Far above what any step needs: a test that runs into it has failed.
+// Far longer than any step takes: a test that reaches this deadline has failed.
 Deadline soon() { return Deadline::after(20s); }
 
 Bytes bytes_of(std::vector<uint8_t>& values) { return std::as_writable_bytes(std::span(values)); }
 
-// Bytes that differ from seed to seed and from place to place.
+// Bytes that depend on the seed and on the position.
 std::vector<uint8_t> pattern(size_t size, int seed) {
   std::vector<uint8_t> values(size);
   uint32_t state = 2654435761u * static_cast<uint32_t>(seed + 1);
@@ -61,7 +61,7 @@ TEST_P(TransportConformance, BytesKeepTheirOrderAndHaveNoBoundaries) {
 }
 
 TEST_P(TransportConformance, ASendNeverWaitsForItsReceiver) {
-  // 8 MiB outgrow every socket buffer and ring: were send to wait, all ranks would for ever.
+  // 8 MiB exceed every socket buffer and ring: if send waited, all ranks would deadlock.
   run_ranks(GetParam(), 3, [](Transport& net) -> Status {
     const int right = (net.rank() + 1) % 3;
     const int left = (net.rank() + 2) % 3;
@@ -99,8 +99,8 @@ TEST_P(TransportConformance, AfterFlushTheSenderMayOverwrite) {
 }
 
 TEST_P(TransportConformance, PiecesAreWholeAlignedUnitsAndMayBeForwarded) {
-  // The last rank hands everything back to the first, so that each byte has passed through a
-  // consumer that sends. Sends of odd sizes tear units apart on the way in.
+  // The last rank sends everything back to the first, so that each byte passes through a consumer
+  // that sends. Sends of odd sizes split units.
   for (const size_t unit : {1, 2, 8, 12, 64}) {
     run_ranks(GetParam(), 3, [unit](Transport& net) -> Status {
       const size_t size = 30'000 * unit;
@@ -159,7 +159,7 @@ TEST_P(TransportConformance, ManySmallMessagesToEveryPeerArriveInOrder) {
 TEST_P(TransportConformance, AMissedDeadlineEndsTheCommunicatorOnEveryRank) {
   const auto outcomes = outcomes_of_ranks(GetParam(), 3, [](Transport& net) -> Status {
     std::byte byte{};
-    // Nobody sends. Rank 0 loses patience; the others would wait 20 seconds.
+    // No rank sends. Rank 0 times out early; the other ranks would wait 20 seconds.
     return net.recv((net.rank() + 1) % 3, {&byte, 1},
                     net.rank() == 0 ? Deadline::after(30ms) : soon());
   });
@@ -210,7 +210,7 @@ TEST_P(TransportConformance, AbortFromAnotherThreadEndsEveryCallAndAllLaterOnes)
   }
 }
 
-// What FaultyTransport does, over every kind as well: it is what failure tests stand on.
+// FaultyTransport over every kind of transport: the failure tests of the layers above rely on it.
 Status two_messages_round_the_ring(Transport& net, Deadline deadline = soon()) {
   const int n = net.size();
   static constexpr std::byte kOut[2]{};  // outlives the call, which does not flush

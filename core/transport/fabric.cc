@@ -11,7 +11,8 @@ namespace hvd {
 
 Fabric::Fabric(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Fabric::~Fabric() {
-  // In a child its thread is missing and its locks may be held by it: nothing of it can be ended.
+  // A forked child has no hvd-net thread, and that thread may have held locks at the time of the
+  // fork. So the child cannot destroy the fabric; it leaks the copy.
   if (fork_generation_.in_child()) (void)impl_.release();
 }
 

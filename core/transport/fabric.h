@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings the ranks of a job together: tells each who the others are and on which host, opens
-// connections when a mesh first needs them, and watches over everybody.
+// Connects the ranks of a job: gives each rank the addresses and hosts of all ranks, opens
+// connections when a mesh first needs them, and watches all ranks for failures.
 //
-// Ranks on one host talk through shared memory, those on different hosts over TCP; nothing has to
-// be configured for that. If all are on one host nothing listens on the network. Every connection
-// is authenticated with the job secret before a byte of it is interpreted.
+// Ranks on one host exchange data through shared memory, ranks on different hosts over TCP; this
+// needs no configuration. If all ranks are on one host nothing listens on the network. Every
+// connection is authenticated with the job secret before any of its bytes are interpreted.
 #pragma once
 
 #include <chrono>
@@ -32,64 +32,73 @@ struct FabricOptions {
   int rank = 0;
   int size = 1;
   std::string host_name = "localhost";  // HOROVOD_HOSTNAME
-  // Names this gathering of ranks in the rendezvous server: an elastic job gives each new one
-  // another name.
+  // Prefix of this round's keys at the rendezvous server. An elastic job uses another name for each
+  // new set of ranks.
   std::string round = "0";
-  // Where to listen, by name; empty means all but loopback, or loopback if there is nothing else.
+  // Names of the interfaces to listen on. Empty: all except loopback, or loopback if there is no
+  // other.
   std::vector<std::string> interfaces;
   bool tls = false;           // HOROVOD_TLS
-  bool tags = true;           // HOROVOD_WIRE_PROTECTION=tags; TLS needs none
+  bool tags = true;           // HOROVOD_WIRE_PROTECTION=tags; ignored with TLS
   bool shared_memory = true;  // off: ranks of one host use Unix sockets
-  // HOROVOD_HEARTBEAT_TIMEOUT_SECONDS: who is silent for so long is lost.
+  // HOROVOD_HEARTBEAT_TIMEOUT_SECONDS: a rank that is silent for this long is lost.
   std::chrono::milliseconds heartbeat_timeout{5'000};
-  // What the other ranks are told instead of an address where this one listens: tests put a relay
-  // in between.
+  // Maps an address where this rank listens to the address that it publishes. Tests put a relay
+  // between the two.
   std::function<Endpoint(const Endpoint& listening)> advertise;
-  // How long join() of the process that serves the rendezvous server waits, once a rank is lost,
-  // for ranks that have not come yet: they are to hear why.
+  // In the process that runs the rendezvous server: how long a failed join() keeps the server
+  // running for ranks that have not arrived yet, so that they learn the reason.
   std::chrono::milliseconds linger{3'000};
   // Further kinds of links, preferred to shared memory and sockets, in this order; the same on
   // every rank.
   std::vector<LinkProviderFactory> providers;
 };
 
-// One per process and round. join is collective, and so are make_mesh and make_control among the
-// ranks of the mesh: every one of them calls.
+// The membership of this process in one round of a job. One per process and round.
+//
+// join() is collective over the job, make_mesh() and make_control() over the ranks of the mesh.
+// These calls come from one thread at a time; health() is safe from any thread. A fabric owns the
+// thread hvd-net, which accepts connections, watches peers and holds the lifelines. The fabric must
+// outlive its meshes and control planes. The first loss of a rank fails health() and with it every
+// mesh and control plane.
 class Fabric {
  public:
-  // Returns once all ranks are there. `rendezvous` outlives the fabric and is used only within
-  // join, make_mesh and leave; a job of one rank needs none. Fails with kPeerLost on all ranks when
-  // one of them ends meanwhile.
+  // Returns once all ranks have joined. `rendezvous` must outlive the fabric, which uses it only
+  // within join, make_mesh and leave; null in a job of one rank. Fails with kPeerLost on all ranks
+  // when one of them ends meanwhile.
   static Result<std::unique_ptr<Fabric>> join(const FabricOptions& options, const Secret& secret,
                                               RendezvousClient* rendezvous, Deadline deadline);
-  // leave(). The copies of a fabric and its meshes in a forked child are of no use there, and their
-  // end does no harm.
+  // Calls leave(). In a forked child the copies of a fabric and its meshes cannot be used;
+  // destroying them there does not affect the parent.
   ~Fabric();
 
   int rank() const;
   int size() const { return topology().size(); }
   const Topology& topology() const;
-  // What every mesh of this fabric looks at. Fails with kPeerLost when a rank dies.
+  // The health that every mesh of this fabric checks. Fails with kPeerLost when a rank dies.
   Health& health();
 
-  // A transport between `ranks`, which are ranks of the job in any order, this one among them.
-  // `communicator` is the same on all of them and used only once. Each communicator has its own
-  // connections, so that one set of ranks never waits for another's bytes. The fabric outlives it.
-  // Fails in the same way on all ranks of a host; a host without shared memory to give is no
-  // failure. kPeerLost, for the whole job, if one of `ranks` has left without making the mesh.
+  // A transport between `ranks`: ranks of the job in any order, including this one. `communicator`
+  // is the same on all of them and used only once. Each communicator has its own connections, so
+  // that one set of ranks never waits for the bytes of another set. The fabric must outlive the
+  // transport. Fails in the same way on all ranks of a host. A host without shared memory uses
+  // sockets, which is not a failure. Fails with kPeerLost, for the whole job, if one of `ranks` has
+  // left without making the mesh.
   Result<std::unique_ptr<Transport>> make_mesh(uint64_t communicator, const std::vector<int>& ranks,
                                                Deadline deadline);
 
-  // The control plane of the communicator whose mesh that is, or whose mesh stands behind it; once
-  // for each. The mesh outlives it.
+  // The control plane of the communicator that `mesh` belongs to; `mesh` may be a wrapper around
+  // the transport that make_mesh() returned. Call it once per communicator. The mesh must outlive
+  // it.
   Result<std::unique_ptr<ControlPlane>> make_control(uint64_t communicator, Transport& mesh,
                                                      Deadline deadline);
 
-  // Ends the membership in peace: for the others our end is no loss from now on, and what remains
-  // of our meshes fails with kAborted. May be called twice.
+  // Leaves the job cleanly: from now on the other ranks do not report the end of this rank as a
+  // loss, and calls on its meshes fail with kAborted. May be called twice.
   void leave();
 
-  // Where it listens for other hosts; empty when all ranks share one. For tests and logs.
+  // Endpoints that listen for other hosts; empty when all ranks are on one host. For tests and
+  // logs.
   std::vector<std::string> listening_on() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coming together, bad guests, departure and death. That bytes arrive as they should is the matter
-// of conformance_test.cc, which runs over fabrics too.
+// Joining, bad peers, leaving and death. conformance_test.cc, which also runs over fabrics, tests
+// that bytes arrive correctly.
 #include "transport/fabric.h"
 
 #include <poll.h>
@@ -40,7 +40,7 @@ std::unique_ptr<RendezvousServer> start_rendezvous(const Secret& secret, bool tl
   return std::move(rendezvous).value();
 }
 
-// Ranks as threads; `change` adapts the options of each.
+// Ranks as threads; `change` modifies the options of each rank.
 class Job {
  public:
   explicit Job(int size, bool tls = false) : size_(size), tls_(tls) {
@@ -92,7 +92,7 @@ std::vector<int> everyone(int size) {
   return ranks;
 }
 
-// `bytes` go round the ring; twice, so that nobody is gone before its neighbour is done.
+// Sends `bytes` around the ring; twice, so that no rank leaves before its neighbour is done.
 Status round_trip(Transport& net, size_t bytes) {
   const int n = net.size();
   for (int i = 0; i < 2; ++i) {
@@ -191,7 +191,7 @@ TEST(Fabric, CommunicatorsOfSomeRanksInAnyOrderDoNotMixTheirBytes) {
     const std::vector<int> half = odd ? std::vector<int>{3, 1} : std::vector<int>{0, 2};
     HVD_TRY_ASSIGN(const auto some, fabric.make_mesh(odd ? 3 : 2, half, soon()));
     EXPECT_EQ(half[some->rank()], fabric.rank());
-    // What is stuck in one set does not hold up the other.
+    // Unread bytes of one communicator do not block the other.
     const std::vector<std::byte> stuck(8 << 20);
     HVD_TRY(all->send((fabric.rank() + 2) % 4, stuck, soon()));
     HVD_TRY(round_trip(*some, 100'000));
@@ -212,7 +212,7 @@ TEST(Fabric, ARankThatLeavesInPeaceIsNoLossToThoseWhoDoNotNeedIt) {
         fabric.leave();
         return Status::ok();
       }
-      // Long enough that the others know it.
+      // Long enough for the other ranks to notice it.
       std::this_thread::sleep_for(50ms);
       const int other = 3 - fabric.rank();
       for (int i = 0; i < 100; ++i) {
@@ -260,7 +260,7 @@ TEST(Fabric, AMeshWithARankThatHasLeftFailsAtOnceAndNamesIt) {
   }
 }
 
-// Waits as an engine does until `wanted` messages have come or the port fails.
+// Waits as an engine does until `wanted` messages have arrived or the control plane fails.
 Status receive_some(ControlPlane& control, int wanted) {
   while (wanted > 0) {
     control.doorbell().listen(Doorbell::Listener::kEngineThread);
@@ -287,7 +287,7 @@ TEST(Fabric, ControlMessagesArriveWhereverRanksAreAndWhoeverLeavesIsMissedAfterI
         HVD_TRY(control->send(1 - fabric.rank(), {}, Urgency::kUsual));
         HVD_TRY(receive_some(*control, 2));
         if (fabric.rank() == 0) return receive_some(*control, 2);
-        HVD_TRY(control->send(0, {}, Urgency::kUsual));  // its last one
+        HVD_TRY(control->send(0, {}, Urgency::kUsual));  // its last message
         control.reset();
         std::byte byte{};
         (void)net->recv(0, {&byte, 1}, soon());  // until rank 0 is done too
@@ -300,7 +300,7 @@ TEST(Fabric, ControlMessagesArriveWhereverRanksAreAndWhoeverLeavesIsMissedAfterI
   }
 }
 
-// What strangers and madmen send to a listener of rank 1.
+// Malformed and unauthenticated input to a listener of rank 1.
 void pester(const Endpoint& where, const Secret& secret) {
   std::vector<Fd> silent;
   for (int i = 0; i < 20; ++i) {
@@ -325,7 +325,7 @@ void pester(const Endpoint& where, const Secret& secret) {
     HVD_CHECK(stream.is_ok());
     return std::move(*stream);
   };
-  // The peer has to hang up on us.
+  // The peer must close the connection.
   const auto expect_refused = [](AuthenticatedStream stream) {
     Channel channel(std::move(stream));
     EXPECT_CODE(StatusCode::kPeerLost, channel.recv(soon()));
@@ -335,7 +335,7 @@ void pester(const Endpoint& where, const Secret& secret) {
            Hello{"job", Purpose::kWatch, 0, 1, 0},  // is connected already
            Hello{"job", Purpose::kWatch, 2, 1, 0},  // no such rank
            Hello{"job", Purpose::kData, -1, 1, 7},  //
-           Hello{"job", Purpose::kData, 0, 0, 7},   // looks for itself
+           Hello{"job", Purpose::kData, 0, 0, 7},   // greets itself
            Hello{"old", Purpose::kData, 0, 1, 7},   // another round
            Hello{"job", static_cast<Purpose>(9), 0, 1, 7},
        }) {
@@ -381,7 +381,7 @@ TEST(Fabric, AHangUpBeforeAuthenticationIsTriedAgainUntilThePeerRefuses) {
     return RendezvousClient::connect(job.rendezvous().endpoint().to_string(), job.secret(), false,
                                      soon());
   };
-  // Rank 1 is a listener alone, which closes three connections and then itself.
+  // Rank 1 is only a listener, which closes three connections and then itself.
   auto listener = listen_local();
   ASSERT_OK(listener);
   auto record = describe_this_process("localhost");
@@ -464,7 +464,7 @@ TEST(Fabric, TheServerOfTheStoreStaysUntilALateRankHasHeardOfALoss) {
     gave_up = true;
     others_know = connect_to_store()->get("0/told/2").status();
   });
-  // It knows, and is still there. Without reason to stay it would be gone after this time.
+  // Rank 0 has received the loss and still runs. Without a late rank it would have ended by now.
   ASSERT_OK(connect_to_store()->wait("0/told/0", soon()));
   std::this_thread::sleep_for(100ms);
   EXPECT_FALSE(gave_up);
@@ -480,12 +480,12 @@ TEST(Fabric, TheServerOfTheStoreStaysUntilALateRankHasHeardOfALoss) {
 // ---- Processes.
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // and far too slow for a limit on time
+constexpr bool kSanitized = true;  // far too slow for a time limit
 #else
 constexpr bool kSanitized = false;
 #endif
 
-// One process per task and host name. The victim's death has to reach all others in time.
+// One process per task and host name. The death of the victim must reach all other ranks in time.
 class Processes {
  public:
   struct Rank {
@@ -512,15 +512,15 @@ class Processes {
     for (size_t rank = 0; rank < ranks_.size(); ++rank) expect_ready(static_cast<int>(rank));
   }
 
-  // How long after the death of one rank the last of the others knew.
+  // The time from the death of one rank until the last of the other ranks has reported it.
   std::chrono::microseconds kill(int victim) {
     return strike(
         victim, [](RankProcess& rank) { rank.kill(); }, "");
   }
-  // The same for another blow; `text` is part of what the others say.
+  // The same for another kind of failure; the messages of the other ranks contain `text`.
   std::chrono::microseconds strike(int victim, const std::function<void(RankProcess&)>& blow,
                                    const std::string& text) {
-    std::this_thread::sleep_for(20ms);  // until they wait
+    std::this_thread::sleep_for(20ms);  // until the ranks wait
     const auto killed = std::chrono::duration_cast<std::chrono::microseconds>(
         Deadline::Clock::now().time_since_epoch());
     blow(ranks_[victim]);
@@ -553,7 +553,7 @@ class Processes {
 struct Victims {
   const char* name;
   std::vector<Processes::Rank> ranks;
-  const char* victim;  // the task of the one that is killed
+  const char* victim;  // the task of the process that is killed
   std::chrono::microseconds limit;
 };
 
@@ -577,7 +577,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return param.param.name; });
 
 TEST_P(Death, OfOneProcessFailsEveryCallOnAllOthersInTimeAndNamesIt) {
-  // The best of three: the machine may be busy with something else.
+  // The best of three: the machine may be busy.
   auto best = std::chrono::microseconds::max();
   for (int victim = 0; victim < (kSanitized ? 1 : 3); ++victim) {
     auto ranks = GetParam().ranks;
@@ -585,7 +585,7 @@ TEST_P(Death, OfOneProcessFailsEveryCallOnAllOthersInTimeAndNamesIt) {
     Processes job(ranks);
     job.expect_all_ready();
     best = std::min(best, job.kill(victim));
-    // A gigabyte takes seconds to fill.
+    // Filling 1 GiB takes seconds.
     if (std::string_view(GetParam().victim) == "heavy" && best < GetParam().limit) break;
   }
   std::printf("killed rank known after %.1f ms\n", static_cast<double>(best.count()) / 1000);
@@ -599,18 +599,18 @@ TEST(Fabric, AFrozenRankIsNamedByAllOthersOnceItWasSilentForTheHeartbeatTimeout)
   Processes job({{"wait", "a"}, {"wait", "a"}, {"idle", "a"}, {"wait", "a"}, {"meet", "a"}});
   ::unsetenv("HVD_RANK_HEARTBEAT_MS");
   job.expect_all_ready();
-  // Whoever was frozen itself accuses nobody.
+  // A rank that was frozen itself reports no other rank as lost.
   for (int rank = 0; rank < 5; ++rank) job[rank].freeze();
   std::this_thread::sleep_for(timeout * 3 / 2);
   for (int rank = 0; rank < 5; ++rank) job[rank].thaw();
-  std::this_thread::sleep_for(timeout * 3 / 2);  // and silence without reason is none
+  std::this_thread::sleep_for(timeout * 3 / 2);  // no rank is lost without a reason
   const auto known = job.strike(
       2, [](RankProcess& rank) { rank.freeze(); }, "frozen or unreachable");
   EXPECT_GT(known, timeout / 2);
 }
 
 struct Early {
-  const char* task;  // of the one that is killed
+  const char* task;  // of the process that is killed
   std::vector<std::string> hosts;
 };
 
@@ -625,7 +625,7 @@ INSTANTIATE_TEST_SUITE_P(Tasks, EarlyDeath,
                                   (param.param.hosts[2] == "a" ? "OneHost" : "TwoHosts");
                          });
 
-// Nobody waits at the rendezvous for one who cannot come any more.
+// No rank waits at the rendezvous server for a rank that has died.
 TEST_P(EarlyDeath, WhileOthersComeTogetherFailsThemAllAndNamesIt) {
   constexpr int kVictim = 1;
   std::vector<Processes::Rank> ranks;
@@ -665,7 +665,7 @@ TEST(Fabric, NothingIsLeftInSharedMemoryHoweverProcessesEnd) {
     Processes good({{"exchange", "a"}, {"exchange", "a"}, {"exchange", "a"}});
     for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(good[rank].wait(), 0);
     EXPECT_EQ(files_in_shared_memory(), before);
-    // The first rank has made the memory, the others have not all of it.
+    // The first rank has created the memory; not all other ranks have mapped it.
     Processes half_way({{"wait", "a"}, {"wait", "a"}, {"attached", "a"}});
     half_way.expect_ready(2);
     for (int rank = 0; rank < 3; ++rank) half_way[rank].kill();
@@ -694,7 +694,7 @@ TEST(Fabric, SixtyFourProcessesComeTogether) {
   for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(job[rank].wait(), 0);
 }
 
-// ---- Plain arithmetic.
+// ---- Pure computation.
 
 TEST(PeerDirectory, AddressesThatLeadBackToThisMachineAreNotTried) {
   const auto address = [](const char* text, int prefix, bool loopback = false) {

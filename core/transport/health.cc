@@ -35,8 +35,8 @@ void Health::fail(const Status& reason) noexcept {
   reason_ = reason;
   failed_.store(true, std::memory_order_release);
   failure_.notify_all();
-  // Each is called whatever happens to another: one that has no memory to pass the failure on does
-  // not keep the next from waking a thread.
+  // Every listener is called even if another one throws: a listener without memory to pass the
+  // failure on must not prevent the next one from waking a thread.
   for (const auto& [id, hear] : listeners_) {
     try {
       hear(reason_);

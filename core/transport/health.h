@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the ranks that this process works with are all still there, and when any of them last
-// moved data. One per process and job, shared by all its transports; every wait looks at it, so
-// that one loss ends every call.
+// Whether all ranks of the job still run, and when any of them last moved data. One per process and
+// job, shared by all its transports; every wait checks it, so that one loss ends every call.
+//
+// How a failure travels:
+//
+//   detected by                            then                        reaches
+//   Lifeline (a process of this host) ─┐                           ┌─> PeerWatch: 2 log2(n) ranks
+//   PeerWatch (connection, pidfd,      ├─> Health::fail() calls  ──┼─> Arena: ranks of this host
+//     heartbeat)                       │   every Listener, in      └─> doorbells: sleeping threads
+//   Mesh (closed link, timeout)       ─┘   order of registration       of this process
+//
+// Each rank that receives the failure calls its own Health::fail(), which passes it on once: later
+// failures are ignored, so the message travels through the job and stops.
 #pragma once
 
 #include <atomic>
@@ -16,11 +26,11 @@
 
 namespace hvd {
 
-// Whether a rank that fails so cannot go on: no memory, or a bug.
+// Whether a rank with this failure cannot continue: no memory, or a bug.
 inline bool is_broken(const Status& failure) {
   return failure.code() == StatusCode::kUnavailable || failure.code() == StatusCode::kInternal;
 }
-// How a failure of `rank` looks to the other ranks: a broken rank is lost to them.
+// The status that the other ranks get for a failure of `rank`: a broken rank is lost to them.
 Status seen_by_others(int rank, const Status& failure);
 
 // The message of `failure` without the "rank N: " that peer_lost() puts before it. A message that
@@ -28,40 +38,44 @@ Status seen_by_others(int rank, const Status& failure);
 // which adds the prefix again. Allocates nothing; the text is valid as long as `failure`.
 std::string_view reason_without_rank(const Status& failure) noexcept;
 
+// Safe from any thread, except where a comment states otherwise. It must outlive its listeners and
+// every transport that uses it. A failure is final.
 class Health {
  public:
-  // The first failure is kept, later ones are ignored. Safe from any thread. Who has got the reason
-  // from status() may end the process: all listeners have heard it by then.
+  // Keeps the first failure and ignores later ones. A thread that has got the reason from status()
+  // may end the process: all listeners have been called by then.
   void fail(const Status& reason) noexcept HVD_EXCLUDES(mutex_);
-  // This rank leaves the job: what it still does fails with `reason`, which concerns nobody else.
+  // This rank leaves the job cleanly: its later calls fail with `reason`. left() is set first, so
+  // that listeners do not pass `reason` to other ranks.
   void leave(const Status& reason) noexcept HVD_EXCLUDES(mutex_);
   bool left() const { return left_.load(std::memory_order_relaxed); }
 
-  // A transport of this process has moved data. Cheap enough for every chunk.
+  // A transport of this process has moved data. Cheap enough to call for every chunk: it writes the
+  // cache line only when the flag is clear.
   void note_progress() {
     if (!moved_.load(std::memory_order_relaxed)) moved_.store(true, std::memory_order_relaxed);
   }
-  // Whether one has since the last call.
+  // Whether data were moved since the last call.
   bool take_progress() { return moved_.exchange(false, std::memory_order_relaxed); }
-  // When data were last moved on another rank, as far as this one has heard.
+  // When another rank last moved data, according to the heartbeats received so far.
   std::chrono::steady_clock::time_point progress_elsewhere() const {
     return std::chrono::steady_clock::time_point(
         std::chrono::steady_clock::duration(elsewhere_.load(std::memory_order_relaxed)));
   }
-  // One caller at a time.
+  // One caller at a time: the thread hvd-net.
   void set_progress_elsewhere(std::chrono::steady_clock::time_point when) {
     elsewhere_.store(when.time_since_epoch().count(), std::memory_order_relaxed);
   }
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  // Ok, or why it failed.
+  // Ok, or the first failure.
   Status status() const HVD_EXCLUDES(mutex_);
-  // Waits for a failure; whether there is one.
+  // Waits for a failure until the deadline; returns whether there is one.
   bool wait_for_failure(Deadline deadline) HVD_EXCLUDES(mutex_);
 
-  // Hears of the failure while it exists: at once if there is one already and otherwise when it
-  // happens, on the thread that calls fail(). What it calls must neither block nor call back.
-  // Once the destructor has returned it is not being called any more. `health` outlives it.
+  // Receives the failure: in the constructor if there is one already, otherwise on the thread that
+  // calls fail(). It is called with the mutex of Health held, so `hear` must neither block nor call
+  // Health. After the destructor has returned it is not called any more. `health` must outlive it.
   class Listener {
    public:
     using Hear = std::function<void(const Status& reason)>;
@@ -83,7 +97,8 @@ class Health {
   mutable Mutex mutex_;
   CondVar failure_;
   Status reason_ HVD_GUARDED_BY(mutex_);
-  std::map<uint64_t, Listener::Hear> listeners_ HVD_GUARDED_BY(mutex_);  // in order of arrival
+  // By id, which is the order of registration: the peer watch comes before meshes.
+  std::map<uint64_t, Listener::Hear> listeners_ HVD_GUARDED_BY(mutex_);
   uint64_t next_id_ HVD_GUARDED_BY(mutex_) = 0;
 };
 

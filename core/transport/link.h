@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One direction of bytes between two ranks, without waiting: a socket, or a ring in shared memory.
-// Mesh joins links into a Transport and does all the waiting; a link only says what is possible
-// now, and how to sleep until that changes.
+// Mesh combines links into a Transport and does all the waiting; a link only does what is possible
+// now, and can sleep until more is possible.
+//
+// One caller at a time per link. Sizes are in bytes. A failure is final for the link: the peer is
+// lost (kPeerLost, kIo), or its bytes were changed (kUnauthenticated).
 #pragma once
 
 #include <chrono>
@@ -12,8 +15,8 @@
 
 namespace hvd {
 
-// How Mesh sleeps when a link cannot go on. A link with a descriptor is polled together with
-// others; one without sleeps by itself in `sleep`, where an early return does no harm.
+// How Mesh sleeps when a link cannot continue. Mesh polls all links that have a descriptor
+// together; a link without a descriptor sleeps in sleep(), which may return early.
 class Sleeper {
  public:
   virtual ~Sleeper() = default;
@@ -25,17 +28,17 @@ class Sleeper {
 
 class OutLink : public Sleeper {
  public:
-  // Takes bytes from the front of `out` and returns how many; 0 when there is no room now.
+  // Takes bytes from the front of `out` and returns their number; 0 when there is no room now.
   virtual Result<size_t> write_some(ConstBytes out) = 0;
 };
 
 class InLink : public Sleeper {
  public:
-  // Fills the front of `in` and returns how many bytes; 0 when none has arrived.
+  // Fills the front of `in` and returns the number of bytes; 0 when none have arrived.
   virtual Result<size_t> read_some(Bytes in) = 0;
 
-  // The next bytes that have arrived, where they lie, if this link can show them: valid until
-  // release(n), which drops the first n of them. A link that cannot returns an empty span.
+  // The next bytes that have arrived, in the link's own memory: valid until release(n), which drops
+  // the first n of them. Only for links with can_peek(); the others return an empty span.
   virtual bool can_peek() const { return false; }
   virtual Result<ConstBytes> peek() { return ConstBytes{}; }
   virtual void release(size_t /*bytes*/) {}

@@ -16,21 +16,24 @@
 namespace hvd {
 namespace {
 
-// One read or write: large enough to make system calls cheap, small enough to stay in the cache
-// until it is reduced, and to let neither direction starve the other.
+// Bytes of one read or write: large enough to make system calls cheap, small enough to stay in the
+// cache until it is reduced, and small enough that neither direction starves the other.
 constexpr size_t kSegment = 256 << 10;
 constexpr size_t kAlignment = 64;  // the largest `unit` that recv_pieces promises
 
-// With that much still to come from a socket a receiver sleeps instead of spinning: the kernel
-// gathers bytes meanwhile, and the wake-up is paid once for many of them. A ring in shared memory
-// gathers little, so there the usual spinning is right.
+// A receiver that expects at least this many more bytes from a socket sleeps instead of spinning:
+// the kernel collects bytes meanwhile, so that one wake-up serves many of them. A ring in shared
+// memory holds too few bytes for that, so there the receiver spins as usual.
 constexpr size_t kLarge = 64 << 10;
 constexpr WaitPolicy kLargePolicy{.pauses = 10, .yield_for = std::chrono::microseconds(0)};
-// A consumer gets what is there, instead of waiting for a full segment, from here on.
+// With at least this many bytes in the scratch, the consumer gets them instead of waiting for a
+// full segment.
 constexpr size_t kWorthConsuming = 64 << 10;
 
+// look() reads the clock and the lifelines, which costs more than a poll of the link.
 constexpr int kPollsPerLook = 64;
-// Sockets and shared memory cannot be slept on together: then one is looked at that often.
+// A thread cannot sleep on sockets and on shared memory together. When it needs both, it sleeps on
+// one and checks the other after this time.
 constexpr std::chrono::milliseconds kShortSleep{1};
 
 bool aligned(const void* address, size_t unit) {
@@ -57,7 +60,7 @@ struct Mesh::Wait {
     backoff.emplace(by_socket && to_come >= kLarge ? kLargePolicy : policy);
   }
 
-  const int from;  // -1: for the pending sends alone
+  const int from;  // -1: the wait is for the pending sends only
   size_t to_come;
   ProgressLimit limit;
   const WaitPolicy& policy;
@@ -96,8 +99,9 @@ Status Mesh::send(int to, ConstBytes out, Deadline deadline) {
   Peer& peer = peers_[to];
   if (peer.out == nullptr) HVD_TRY(connect(to, deadline));
   if (!peer.pending.empty()) {
-    // The next receive or flush writes it. A ring that also wrote here would write two segments for
-    // each that it reads, until the windows close: 5 to 10 points of bandwidth at 10 Gbit/s.
+    // The next receive or flush writes it. A ring algorithm that also wrote here would write two
+    // segments for each that it reads, until the TCP windows close, which costs 5 to 10 percentage
+    // points of bandwidth at 10 Gbit/s.
     peer.pending.push_back(out);
     return Status::ok();
   }
@@ -150,8 +154,9 @@ Status Mesh::failure() const {
 }
 
 Status Mesh::lose(int peer, const Status& why) {
-  // A rank that fails because of another closes its links, and that may be seen here before the
-  // failure itself, which travels from rank to rank. The failure names the one that was lost.
+  // A rank that fails because of another rank closes its links. We may see that before the failure
+  // itself arrives, which travels from rank to rank and names the rank that was lost. Changed bytes
+  // are the fault of this link alone, so they need no wait.
   if (why.code() != StatusCode::kUnauthenticated) {
     (void)health_.wait_for_failure(Deadline::after(options_.grace));
   }
@@ -244,8 +249,8 @@ Status Mesh::pieces_in_place(int from, size_t size, size_t unit, Consume consume
     const auto shown = in.peek();
     if (!shown.is_ok()) return lose(from, shown.status());
     if (!shown->empty() && (shown->size() < unit || !aligned(shown->data(), unit))) {
-      // The ring ends within a unit, or bytes of odd length went before: over the scratch. An odd
-      // position stays odd for the whole message, but not the end of a ring.
+      // The ring ends within a unit, or an earlier message had an odd length: copy through the
+      // scratch. The end of a ring affects one unit; an odd position lasts for the whole message.
       const size_t part = shown->size() < unit ? unit : size;
       HVD_TRY(pieces_by_copy(from, part, unit, consume, deadline));
       size -= part;
@@ -268,7 +273,7 @@ Status Mesh::pieces_in_place(int from, size_t size, size_t unit, Consume consume
 Status Mesh::hand_over(ConstBytes piece, int from, Consume consume) {
   Status consumed = consume(piece);
   if (consumed.is_ok() || health_.failed()) return consumed;
-  // The rest of the message stays unread, so nothing that follows could be understood.
+  // The rest of the message stays unread, so later bytes of this link could not be interpreted.
   health_.fail(consumed.with_context(
       fmt::format("consumer of bytes from rank {}", options_.job_ranks[from])));
   return failure();
@@ -332,8 +337,8 @@ Status Mesh::look_at_providers(Wait& wait) {
     }
   }
   if (wait.from < 0) return Status::ok();
-  // Its last bytes may have come just before it left: it is missed only if they still have not
-  // been found at the next look.
+  // Its last bytes may have arrived just before it left. It is lost only if the next look still has
+  // not found them.
   if (!peers_[wait.from].provider->has_left(wait.from)) return Status::ok();
   if (!std::exchange(wait.peer_has_left, true)) return Status::ok();
   return lose(wait.from, aborted("it left the job"));
@@ -353,7 +358,7 @@ void Mesh::sleep(const Wait& wait) {
   };
   for (const int to : busy_) add(*peers_[to].out);
   if (wait.from >= 0) {
-    // Last, so that of several links without a descriptor this is the one to sleep on.
+    // Added last: of several links without a descriptor, the thread sleeps on this one.
     if (InLink* in = peers_[wait.from].in; in != nullptr) {
       add(*in);
     } else {

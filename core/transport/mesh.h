@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Transport made of links: shared memory to the ranks of the own host, sockets to all others. It
-// does the waiting that links do not do: it spins, yields, then sleeps, and while it waits for one
-// peer its sends to the others go on.
+// A Transport made of links, which providers make: shared memory to the ranks of this host, sockets
+// to all other ranks. It does the waiting that links do not do: it spins, yields, then sleeps, and
+// while it waits for one peer its sends to the other peers continue.
 //
 // The fast path takes no lock: a link is looked up once and then is a plain pointer.
 #pragma once
@@ -26,11 +26,14 @@ struct MeshOptions {
   std::vector<int> job_ranks;  // by rank of the communicator: the rank that failures name
   WaitPolicy policy;
   bool hosts_share_memory = false;
-  // How long a closed link may be explained by a failure that is still on its way to us, before
-  // its peer is called lost. The death of the peer itself comes that way too, and sooner.
+  // A closed link is often the consequence of a failure elsewhere, whose message is still on its
+  // way to us. The mesh waits this long for that message before it reports the peer as lost. The
+  // death of the peer itself is reported in the same way, and sooner.
   std::chrono::milliseconds grace{500};
 };
 
+// Threads: as for Transport, one caller at a time; abort() from any thread. Any failure fails
+// `health`, and with it all meshes of the process.
 class Mesh final : public Transport {
  public:
   // `providers` are in order of preference: the first that reaches a peer has its links. Together
@@ -59,14 +62,14 @@ class Mesh final : public Transport {
   struct Scratch;
 
   Status check(int peer) const;
-  // Why calls fail, once health_ has failed.
+  // Why calls fail, once health_ has failed: kAborted on the rank that called abort().
   Status failure() const;
-  // Ends the communicator because of `peer`, and returns why it ended.
+  // Ends the communicator because of `peer`, and returns the first failure of the job.
   Status lose(int peer, const Status& why);
 
   Status connect(int to, Deadline deadline);
   void take_arrivals(LinkProvider& provider);
-  // 0 when nothing has arrived, not even the link.
+  // 0 when no bytes have arrived, or not even the link.
   Result<size_t> read_some(int from, Bytes in);
   // Links in memory exist from the start, so a link that is still to come is a socket.
   bool reads_socket(int from) const;
@@ -76,12 +79,13 @@ class Mesh final : public Transport {
   Status pieces_in_place(int from, size_t size, size_t unit, Consume consume, Deadline deadline);
   Status hand_over(ConstBytes piece, int from, Consume consume);
 
-  // Writes what fits of the pending sends.
+  // Writes as much of the pending sends as fits now.
   Status progress();
   Status write_pending(int to);
 
-  // One look at the clock, the peers and the links after a look at the condition was in vain.
+  // One step of a wait, after the condition was found false: spins, yields or sleeps.
   Status pause(Wait& wait);
+  // Checks the health, the providers, the peer and the limit of a wait.
   Status look(Wait& wait);
   Status look_at_providers(Wait& wait);
   void sleep(const Wait& wait);
@@ -98,7 +102,7 @@ class Mesh final : public Transport {
 
   // The caller's thread only.
   std::vector<Peer> peers_;
-  bool moved_ = false;                // data, since the last look at the clock
+  bool moved_ = false;                // data were moved since the last look at the clock
   std::vector<int> busy_;             // peers with pending sends
   std::vector<pollfd> polled_;        // working memory of sleep()
   std::unique_ptr<Scratch> scratch_;  // made by the first receive that needs it

@@ -55,8 +55,8 @@ TEST(ProgressLimit, LeavesOtherDeadlinesAsTheyAre) {
   EXPECT_TRUE(limit.expired());
 }
 
-// Pieces that come slowly take several times the limit in all. A machine that stops a thread for
-// longer than the limit may spoil an attempt, so there are some.
+// Slow pieces together take several times the limit. A machine that stops a thread for longer than
+// the limit fails an attempt, so there are several.
 TEST(ProgressLimit, AReceiverIsPatientWithASenderThatGetsOn) {
   constexpr int kPieces = 30;
   constexpr int kAttempts = 5;

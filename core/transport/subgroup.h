@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some ranks of a communicator as a communicator of their own: the ranks of one host, or one
-// leader per host. Nothing but translated rank numbers; the bytes take the way of the whole.
+// Some ranks of a communicator as a communicator of their own: the ranks of one host, or one leader
+// per host. It only translates rank numbers; the bytes use the links of the whole communicator.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,14 @@
 
 namespace hvd {
 
+// Threads and failures: as for the whole communicator. Has no arena.
 class SubTransport final : public Transport {
  public:
-  // Rank i of the subgroup is rank ranks[i] of `whole`, which outlives it. All different, and the
-  // caller is one of them. Every rank that takes part names the same ranks in the same order.
+  // Rank i of the subgroup is rank ranks[i] of `whole`, which must outlive the subgroup. `ranks`
+  // are all different and include the caller. Every member passes the same ranks in the same order.
   //
-  // Between two ranks there is one stream of bytes, whichever group it is used through, so calls
-  // through the group and through the whole have to come in the same order on both.
+  // Two ranks have one stream of bytes, shared by the subgroup and the whole. So both ranks must
+  // make their calls through the two in the same order.
   SubTransport(Transport& whole, std::vector<int> ranks);
 
   Status send(int to, ConstBytes out, Deadline deadline) override {
@@ -29,7 +30,7 @@ class SubTransport final : public Transport {
     return whole_.recv_pieces(ranks_[from], size, unit, consume, deadline);
   }
   Status flush(Deadline deadline) override { return whole_.flush(deadline); }
-  // Ends the whole communicator, since a rank that is not in the group may wait for one that is.
+  // Ends the whole communicator, since a rank outside the subgroup may wait for a member.
   void abort(const Status& reason) override { whole_.abort(reason); }
 
  private:

@@ -18,7 +18,7 @@ using testing::TransportKind;
 Deadline soon() { return Deadline::after(20s); }
 
 TEST(SubTransport, MovesBytesBetweenTheRanksItWasGivenInTheirNewOrder) {
-  // Ranks 0 to 4 stand on hosts 0 1 1 0 2; the group is ranks 4, 0, 3.
+  // Ranks 0 to 4 are on hosts 0 1 1 0 2; the subgroup is ranks 4, 0, 3.
   testing::run_ranks(TransportKind::kInprocHosts, 5, [](Transport& whole) -> Status {
     if (whole.rank() == 1 || whole.rank() == 2) return Status::ok();
     const std::vector<int> group{4, 0, 3};

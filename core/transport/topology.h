@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks of a communicator share a host. Plain arithmetic, equal on every rank.
+// Which ranks of a communicator share a host. Pure computation; every rank gets the same result.
 #pragma once
 
 #include <vector>
 
 namespace hvd {
 
+// Immutable, so it is safe from any thread.
 class Topology {
  public:
-  // `host_of[r]` is any number that is equal for two ranks exactly when they share a host.
+  // `host_of[r]` is any number that is equal for two ranks if and only if they share a host.
   explicit Topology(const std::vector<int>& host_of);
   // All ranks on one host.
   static Topology one_host(int size) { return Topology(std::vector<int>(size, 0)); }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rank waits for another: spin, then yield, then sleep.
+// How a rank waits for another rank: spin, then yield, then sleep.
 //
-// Measured on two cores: a wake-up across cores costs 20 to 45 us whatever the primitive, so
-// sleeping early makes small operations 100 times slower; spinning without yielding costs 4 ms per
-// operation once ranks outnumber cores, because the one that is waited for does not get to run;
-// yielding early gives whole time slices away to unrelated processes. Hence two policies.
+// Measured on two cores: a wake-up across cores costs 20 to 45 us with any primitive, so sleeping
+// early makes small operations 100 times slower. Spinning without yielding costs 4 ms per operation
+// when ranks outnumber cores, because the awaited rank does not get to run. Yielding early gives
+// whole time slices to unrelated processes. Hence two policies.
 #pragma once
 
 #include <chrono>
@@ -15,11 +15,11 @@ struct WaitPolicy {
   int pauses = 500;                          // polls before the first yield
   std::chrono::microseconds yield_for{200};  // then yields, then sleeps
 
-  // For a host with that many ranks of the job: spins longer when each rank can have a core.
+  // For a host with this many ranks of the job: spins longer if each rank can have a core.
   static WaitPolicy for_ranks_on_host(int ranks);
 };
 
-// No sleep lasts longer than this before the sleeper looks again whether a peer has died.
+// A sleeping thread checks after at most this time whether a peer has died.
 inline constexpr std::chrono::milliseconds kLongestSleep{5};
 
 inline void cpu_pause() {
@@ -30,8 +30,9 @@ inline void cpu_pause() {
 #endif
 }
 
-// One wait. Call pause() between two looks at the condition; once it returns true the caller
-// should sleep in the kernel, for at most kLongestSleep, before the next look.
+// One wait of one thread. Call pause() between two checks of the condition. Once it returns true
+// the caller should sleep in the kernel, for at most kLongestSleep, before the next check. `policy`
+// must outlive it.
 class Backoff {
  public:
   explicit Backoff(const WaitPolicy& policy) : policy_(policy) {}
@@ -45,7 +46,7 @@ class Backoff {
     return yield();
   }
 
-  // What was waited for has come: the next wait begins.
+  // The condition became true; the next wait starts with spinning again.
   void restart() {
     polls_ = 0;
     sleep_at_ = {};

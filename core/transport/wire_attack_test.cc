@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A man in the middle of every kind of connection: whatever he does ends in an error that names the
+// A man in the middle of every kind of connection: each attack ends in an error that names the
 // peer, never in a wrong result or a hang.
 #include <algorithm>
 #include <chrono>
@@ -37,15 +37,15 @@ constexpr Action kAllActions[] = {
     Action::kRaiseLength,   Action::kRepeat,    Action::kDrop,
     Action::kSwap,          Action::kCut,       Action::kSwallow};
 
-// A cut connection is closed for both ends: each takes the other for lost, and the job reports what
-// was found first.
+// A cut connection is closed for both ends: each reports the other as lost, and the job reports the
+// first of the two failures.
 void expect_named(const Status& outcome, int sender, Action action) {
   EXPECT_CODE(StatusCode::kPeerLost, outcome);
   if (action == Action::kCut && outcome.lost_rank() == 1 - sender) return;
   EXPECT_EQ(outcome.lost_rank(), sender) << outcome.to_string();
 }
 
-// What only a deadline can find: bytes are missing, and none is wrong.
+// Attacks that only a deadline detects: bytes are missing, and none is wrong.
 bool silences(Action action) {
   return action == Action::kSwallow || action == Action::kRaiseLength;
 }
@@ -59,7 +59,7 @@ std::unique_ptr<RendezvousServer> start_rendezvous(const Secret& secret, bool tl
   return std::move(rendezvous).value();
 }
 
-// Two ranks on two hosts, as threads, with relays before all their listeners.
+// Two ranks on two hosts, as threads, with a relay in front of each of their listeners.
 class RelayedJob {
  public:
   explicit RelayedJob(bool tls) : tls_(tls), rendezvous_(start_rendezvous(secret_, tls)) {}
@@ -77,7 +77,7 @@ class RelayedJob {
     return outcomes;
   }
 
-  // At the next record on a connection that was opened to `rank`.
+  // Attacks the next record on a connection that was opened to `rank`.
   void strike(int rank, const Relay::Attack& attack) {
     const std::lock_guard lock(mutex_);
     for (const auto& relay : relays_[rank]) relay->strike(attack);
@@ -139,8 +139,8 @@ INSTANTIATE_TEST_SUITE_P(Actions, DataUnderAttack, ::testing::ValuesIn(cases({fa
 
 constexpr size_t kElements = 40'000;  // three records
 
-// Both ranks exchange one message; the receiver looks at every byte of it, by recv() in even rounds
-// and piece by piece in odd ones.
+// Both ranks exchange one message. The receiver checks every byte: by recv() in even rounds, by
+// recv_pieces() in odd rounds.
 Status exchange_round(Transport& net, int round, Deadline deadline) {
   const int other = 1 - net.rank();
   std::vector<uint32_t> out(kElements);
@@ -171,7 +171,7 @@ Status exchange_round(Transport& net, int round, Deadline deadline) {
 
 TEST_P(DataUnderAttack, EndsTheCommunicatorAndNamesTheSender) {
   const auto [action, tls] = GetParam();
-  // The strike falls on a round of either kind.
+  // The attack falls on a round of either kind.
   for (const int struck_round : {4, 5}) {
     RelayedJob job(tls);
     const auto outcomes = job.run([&, action = action, tls = tls](Fabric& fabric) -> Status {
@@ -181,8 +181,8 @@ TEST_P(DataUnderAttack, EndsTheCommunicatorAndNamesTheSender) {
           job.strike(1, {action, Direction::kToServer,
                          tls ? std::nullopt : std::optional(Purpose::kData)});
         }
-        // Rank 1 misses the bytes first: those of this round, or the last ones before it, which may
-        // still be on their way.
+        // Rank 1 times out first: it misses the bytes of this round, or the last bytes before it,
+        // which may still be on their way.
         const bool hurries = silences(action) && net->rank() == 1 && round >= struck_round - 1;
         HVD_TRY(exchange_round(*net, round, hurries ? Deadline::after(1s) : soon()));
       }
@@ -205,8 +205,8 @@ TEST_P(DataUnderAttack, EndsTheCommunicatorAndNamesTheSender) {
 }
 
 class ControlUnderAttack : public ::testing::TestWithParam<Case> {};
-// Not kSwallow: messages that never come look like a rank that has nothing to say. Who waits for it
-// is told by the stall check.
+// Not kSwallow: missing messages look like a rank that has nothing to send. The stall check reports
+// that.
 INSTANTIATE_TEST_SUITE_P(Actions, ControlUnderAttack,
                          ::testing::Values(Case{Action::kChangePayload, false},
                                            Case{Action::kChangeTag, false},
@@ -218,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(Actions, ControlUnderAttack,
                                            Case{Action::kChangePayload, true}),
                          name_of_case);
 
-// Sends numbers to the other rank and expects its numbers in their order.
+// Sends numbers to the other rank and expects the numbers of that rank in order.
 Status talk(ControlPlane& control, int other, int messages,
             const std::function<void(int)>& before) {
   uint32_t received = 0;
@@ -261,7 +261,7 @@ TEST_P(ControlUnderAttack, EndsThePortAndNamesTheSender) {
 }
 
 class WatchUnderAttack : public ::testing::TestWithParam<Case> {};
-// A message is sent only now and then: what differs from these only in the byte is left out.
+// Watch messages are rare, so attacks that differ from these only in the byte are left out.
 INSTANTIATE_TEST_SUITE_P(Actions, WatchUnderAttack,
                          ::testing::Values(Case{Action::kChangePayload, false},
                                            Case{Action::kRepeat, false}, Case{Action::kDrop, false},
@@ -294,7 +294,7 @@ std::vector<StoreCase> store_cases() {
   std::vector<StoreCase> all;
   for (const Direction direction : {Direction::kToServer, Direction::kToClient}) {
     for (const Action action : kAllActions) {
-      // A client waits for each answer: there is no next message to swap with.
+      // A client waits for each answer, so there is no next message to swap with.
       if (action != Action::kSwap) all.push_back({action, direction, false});
     }
     all.push_back({Action::kChangePayload, direction, true});
@@ -317,7 +317,7 @@ TEST_P(StoreUnderAttack, FailsTheCallAndNamesTheStore) {
   Relay relay(rendezvous->endpoint(), 2, tls);
   auto client = RendezvousClient::connect(relay.endpoint().to_string(), secret, tls, soon());
   ASSERT_OK(client);
-  // A message that is missing is missed after that.
+  // A missing message is noticed after this time.
   const bool missing = silences(action) || action == Action::kDrop;
   (*client)->set_answer_timeout(missing ? 500ms : 20s);
   Status outcome;
@@ -337,7 +337,7 @@ TEST_P(StoreUnderAttack, FailsTheCallAndNamesTheStore) {
   EXPECT_THAT(outcome.message(), HasSubstr("rendezvous server"));
 }
 
-// The limit of a start holds for each answer.
+// The time limit of the connection also limits each answer.
 TEST(StoreUnderAttack, IsWaitedForNoLongerThanItsClientHadToConnect) {
   const Secret secret = Secret::generate();
   const auto rendezvous = start_rendezvous(secret, false);
@@ -352,8 +352,8 @@ TEST(StoreUnderAttack, IsWaitedForNoLongerThanItsClientHadToConnect) {
   EXPECT_TRUE(relay.has_struck());
 }
 
-// Once it has given up, a rank asks the rendezvous server who is missing and reports the loss. An
-// answer that never arrives would otherwise keep it for another 30 seconds.
+// A rank that has given up asks the rendezvous server which rank is missing and reports the loss.
+// An answer that never arrives would otherwise delay it for another 30 seconds.
 TEST(StoreUnderAttack, KeepsARankThatHasGivenUpOnlyBriefly) {
   const Secret secret = Secret::generate();
   const auto rendezvous = start_rendezvous(secret, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An edge between hosts, or within one that shares no memory: a connection whose messages are
-// authenticated one by one.
+// An edge between hosts, or within a host whose ranks share no memory: a connection on which each
+// message is authenticated.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,16 @@
 
 namespace hvd {
 
+// Owns the connection. Threads: as for ControlEdge. A connection that the peer has closed is not a
+// failure here; closed() reports it.
 class ChannelEdge final : public ControlEdge {
  public:
-  // `waker` and `doorbell`, which is this rank's, outlive the edge.
+  // `doorbell` is the doorbell of this rank. It and `waker` must outlive the edge.
   static Result<std::unique_ptr<ChannelEdge>> create(Channel channel, SocketWaker& waker,
                                                      Doorbell& doorbell);
   ~ChannelEdge() override;
 
-  // The other side rings for itself.
+  // Ignores `urgency`: the waker of the peer rings there.
   Status send(ConstBytes message, Urgency urgency) override;
   Result<int> receive(Take take) override;
   void arm() override;
@@ -31,7 +33,7 @@ class ChannelEdge final : public ControlEdge {
  private:
   ChannelEdge(Channel channel, SocketWaker& waker, uint64_t id)
       : channel_(std::move(channel)), waker_(waker), id_(id) {}
-  // Passes failures on, except that the other side has closed the connection.
+  // Returns `status`, or ok with closed_ set if the peer has closed the connection.
   Status unless_closed(const Status& status);
 
   const ForkGeneration fork_generation_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What control/control_plane.h promises, over every kind of transport.
+// The contract of control/control_plane.h, over every kind of transport.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -21,7 +21,7 @@ using testing::TransportKind;
 using Clock = std::chrono::steady_clock;
 using Listener = Doorbell::Listener;
 
-constexpr auto kLong = 20s;  // what no sleep lasts if the doorbell ends it
+constexpr auto kLong = 20s;  // far longer than a sleep that the doorbell ends
 
 class ControlConformance : public ::testing::TestWithParam<TransportKind> {};
 
@@ -35,7 +35,7 @@ std::vector<int> neighbours(const ControlPlane& control) {
   return ranks;
 }
 
-// Receives as an engine does, asleep whenever nothing has come, until `done` and everything is out.
+// Receives as an engine does: sleeps when no message has arrived, until `done` and all is sent.
 template <typename Done>
 Status receive_until(ControlPlane& control, ControlPlane::Take take, Done done) {
   while (!done() || !control.drained()) {
@@ -60,7 +60,7 @@ std::string numbered(int from, int to, int number, size_t size) {
   return text;
 }
 
-// Every rank sends `sizes` to each neighbour, all of it before it receives anything.
+// Every rank sends messages of `sizes` to each neighbour, all of them before it receives.
 void exchange_with_neighbours(TransportKind kind, int ranks, const std::vector<size_t>& sizes) {
   run_members(kind, ranks, [&](Transport& net, ControlPlane& control) -> Status {
     const std::vector<int> peers = neighbours(control);
@@ -97,7 +97,7 @@ TEST_P(ControlConformance, LargeMessagesPassEachOtherThroughSmallRings) {
 }
 
 TEST_P(ControlConformance, TakeMaySend) {
-  // A message goes to and fro on each edge, answered from within `take`.
+  // A message travels back and forth on each edge; `take` sends the answer.
   run_members(GetParam(), 3, [](Transport&, ControlPlane& control) -> Status {
     constexpr int kTimes = 200;
     const std::vector<int> peers = neighbours(control);
@@ -118,14 +118,14 @@ TEST_P(ControlConformance, TakeMaySend) {
 }
 
 TEST_P(ControlConformance, AnIdleKeeperIsWokenByWhatIsUrgent) {
-  // How urgent a message is cannot be told from outside of a connection, so there all are.
+  // The waker does not read messages, so on a connection all messages count as urgent.
   const bool by_ring = GetParam() != TransportKind::kTcp && GetParam() != TransportKind::kMesh;
   run_members(GetParam(), 2, [&](Transport& net, ControlPlane& control) -> Status {
     int total = 0;
     const auto take = [&](int, ConstBytes) { return ++total, Status::ok(); };
     if (net.rank() == 1) {
       HVD_TRY(receive_until(control, take, [&] { return total == 1; }));
-      std::this_thread::sleep_for(5ms);  // until it is asleep; it would be told anyway
+      std::this_thread::sleep_for(5ms);  // until it sleeps; without the pause it is woken too
       HVD_TRY(control.send(0, bytes_of("of use to somebody who waits"), Urgency::kUsual));
       std::this_thread::sleep_for(20ms);
       return control.send(0, bytes_of("of use to all"), Urgency::kUrgent);
@@ -150,7 +150,7 @@ TEST_P(ControlConformance, AFailureAnywhereRingsAndEndsEveryCall) {
       outcomes_of_members(GetParam(), 5, [](Transport& net, ControlPlane& control) -> Status {
         if (net.rank() == 3) {
           std::this_thread::sleep_for(10ms);
-          return invalid_argument("rank 3 has had enough");  // and so aborts the others
+          return invalid_argument("rank 3 has had enough");  // which aborts the other ranks
         }
         control.doorbell().listen(Listener::kIdleEngineThread);
         control.arm();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control plane of one communicator: small messages along a tree of its ranks, beside and
-// independent of the tensors that travel over its Transport.
+// The control plane of one communicator: small messages along a tree of its ranks, independent of
+// the tensors that its Transport moves.
 //
-// Within a host messages go through rings in shared memory, between hosts over connections whose
-// messages are authenticated one by one. Nothing here waits, except the doorbell.
+// Within a host messages use rings in shared memory; between hosts they use connections on which
+// each message is authenticated. Nothing here waits, except the doorbell.
 #pragma once
 
 #include <utility>
@@ -16,11 +16,10 @@
 
 namespace hvd {
 
-// One caller at a time, but for doorbell().ring(). A failure is final. A neighbour that closes its
-// control plane fails ours with kPeerLost, a moment after its last message has been received:
-// check() finds out. So ranks part by an exchange of last messages. What has not gone out when a
-// control plane is closed is lost, and so may be what the other side has not read by then if this
-// side has not read everything.
+// One caller at a time, except doorbell().ring(). A failure is final. When a neighbour closes its
+// control plane, check() fails with kPeerLost 500 ms after its last message has been received. So
+// ranks exchange last messages before they close. Closing discards unsent messages. Messages the
+// peer has not read may also be lost if this side closes with unread input (TCP reset).
 class ControlPlane {
  public:
   virtual ~ControlPlane() = default;
@@ -30,28 +29,31 @@ class ControlPlane {
   // Ranks are those of the communicator.
   const ControlTree& tree() const { return tree_; }
 
-  // Sends at most 16 MiB to the parent or a child and rings there. Copies; what does not fit now
-  // goes out with later calls of send and receive. Between two ranks messages stay in order.
+  // Sends at most 16 MiB to the parent or a child and rings its doorbell. Copies the message; bytes
+  // that do not fit now are sent by later calls of send and receive. Between two ranks messages
+  // stay in order.
   virtual Status send(int to, ConstBytes message, Urgency urgency) = 0;
 
-  // Hands over every message that has arrived, and returns how many. `take` may send.
+  // Passes every message that has arrived to `take`, and returns their number. `take` may send. A
+  // failure of `take` ends the control plane.
   using Take = FunctionRef<Status(int from, ConstBytes message)>;
   virtual Result<int> receive(Take take) = 0;
 
-  // Ok, or why the job has failed: looks at the other ranks of the host and at whatever else would
-  // be missed by somebody who sleeps. Call it after every few milliseconds of waiting.
+  // Ok, or why the job has failed. Checks what rings no doorbell: the other processes of the host
+  // and closed edges. Call it after every few milliseconds of waiting.
   virtual Status check() = 0;
 
-  // To be called between doorbell().listen() and the last look for news: from now on arrivals from
-  // other hosts ring too, all of them as urgent ones, and so does room for what is still to go out.
+  // Call it between doorbell().listen() and the last receive() before the sleep. From then on
+  // messages from other hosts ring the doorbell too, all of them as urgent; so does room for unsent
+  // messages.
   virtual void arm() {}
 
-  // Whether everything that was sent has gone out.
+  // Whether all messages have left this rank's queues.
   virtual bool drained() const = 0;
-  // The same for what was sent to children.
+  // The same for the messages to children.
   virtual bool drained_below() const = 0;
 
-  // What rings when messages have come, and when the job has failed.
+  // Rings when messages have arrived, and when the job has failed.
   virtual Doorbell& doorbell() = 0;
 
  protected:

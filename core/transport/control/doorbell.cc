@@ -12,10 +12,10 @@ namespace hvd {
 namespace {
 
 constexpr uint32_t kListenerMask = 3;
-constexpr uint32_t kOneRing = 4;
+constexpr uint32_t kOneRing = 4;  // the count starts above the listener's two bits
 
-// The engine thread and a waiting thread sleep on the same word and are woken one without the
-// other.
+// The engine thread and a waiting thread sleep on the same word. Each has its own futex bit, so
+// that a ring wakes one without the other.
 uint32_t bit_of(Doorbell::Listener listener) {
   return listener == Doorbell::Listener::kWaitingThread ? 2u : 1u;
 }
@@ -55,7 +55,7 @@ void Doorbell::sleep(Listener listener, std::chrono::microseconds at_most) {
 }
 
 void Doorbell::sleep_since(uint32_t ticket, Listener listener, std::chrono::microseconds at_most) {
-  // FUTEX_WAIT_BITSET takes a point in time.
+  // FUTEX_WAIT_BITSET takes an absolute time of the monotonic clock.
   timespec until{};
   ::clock_gettime(CLOCK_MONOTONIC, &until);
   const int64_t nanoseconds = until.tv_nsec + at_most.count() % 1'000'000 * 1000;

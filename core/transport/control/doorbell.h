@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine of one rank sleeps on: one futex word, in memory that everybody can address who
-// may have news for it: its own threads, and the ranks of its host.
+// The engine of one rank sleeps on its doorbell: one futex word, in memory that its own threads and
+// the ranks of its host can address.
 //
-// One thread at a time runs an engine; another may be asleep in reserve. Who has news writes it
-// first and rings then. Ringing costs one look at the word unless somebody has to be woken, because
-// the word says who listens and for what:
+// One thread at a time runs an engine; another may sleep in reserve. A sender first writes its
+// message, then rings. Ringing costs one load of the word unless a thread must be woken, because
+// the word holds which thread listens and for which urgency:
 //
-//   listener: listen(for what) → look for news once more → sleep(), or stop_listening()
-//   others:   write news → ring(how urgent)
+//   word:      | number of rings (30 bits) | Listener (2 bits) |
+//   listener:  listen(kind) → check for messages once more → sleep(), or stop_listening()
+//   sender:    write the message → ring(urgency)
 //
-// Both sides put a full fence between their write and their look, so that either the listener sees
-// the news or the waker sees the listener.
+// Both sides have a full fence between their write and their load. So either the listener sees the
+// message or the sender sees the listener.
 #pragma once
 
 #include <atomic>
@@ -20,21 +21,22 @@
 namespace hvd {
 
 enum class Urgency {
-  kUsual,   // of use only to an engine that waits for something
-  kUrgent,  // even an idle engine has to hear of it
+  kUsual,   // wakes only an engine that waits for a result
+  kUrgent,  // also wakes an idle engine
 };
 
+// ring() is safe from any thread and any process that shares the memory. The other calls belong to
+// the threads of the rank that owns the doorbell. Zeroed memory is a valid doorbell.
 class Doorbell {
  public:
-  // Who is woken, and by what.
+  // Which thread sleeps, and which rings wake it. The order matters: ring() compares.
   enum class Listener : uint32_t {
-    kNone = 0,              // somebody runs the engine and looks by itself
-    kIdleEngineThread = 1,  // the engine's own thread, with nothing to do: by what is urgent
-    kEngineThread = 2,      // the engine's own thread: by anything
-    kWaitingThread = 3,     // a thread that waits for a result: by anything
+    kNone = 0,              // a thread runs the engine and polls; no ring is needed
+    kIdleEngineThread = 1,  // the engine thread, without work: only urgent rings
+    kEngineThread = 2,      // the engine thread: all rings
+    kWaitingThread = 3,     // a thread that waits for a result: all rings
   };
 
-  // Safe from any thread and any process that shares the memory.
   void ring(Urgency urgency);
 
   void listen(Listener listener);
@@ -42,17 +44,17 @@ class Doorbell {
     if (listener() != Listener::kNone) listen(Listener::kNone);
   }
   Listener listener() const;
-  // Sleeps until the doorbell rings for `listener`, which listens now, or for `at_most`. May return
-  // early. Afterwards nobody listens if it rang.
+  // Sleeps until the doorbell rings for `listener`, which is the current listener, or for
+  // `at_most`. May return early. A ring resets the listener to kNone.
   void sleep(Listener listener, std::chrono::microseconds at_most);
 
-  // For an engine thread in reserve, which sleeps while another listens or nobody does: sleeps only
-  // if nothing has changed since ticket(), so that a ring between the two is not lost.
+  // For an engine thread in reserve, which sleeps while another thread runs the engine or listens.
+  // Sleeps only if the word has not changed since ticket(), so that a ring in between is not lost.
   uint32_t ticket() const { return word_.load(std::memory_order_seq_cst); }
   void sleep_since(uint32_t ticket, Listener listener, std::chrono::microseconds at_most);
 
  private:
-  std::atomic<uint32_t> word_{0};  // who listens, and above that the number of rings
+  std::atomic<uint32_t> word_{0};  // the listener, and above it the number of rings
 };
 
 }  // namespace hvd

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using Listener = Doorbell::Listener;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLong = 20s;  // what no sleep lasts if the doorbell ends it
+constexpr auto kLong = 20s;  // far longer than a sleep that the doorbell ends
 
 // One sleep, which has begun when the constructor returns.
 class Sleep {
@@ -35,7 +35,7 @@ class Sleep {
   }
   ~Sleep() { thread_.join(); }
 
-  // Whether it ends; does not wait long when it does not.
+  // Whether the sleep ends within a short time.
   bool goes_on() const {
     std::this_thread::sleep_for(20ms);
     return !over_;
@@ -86,7 +86,7 @@ TEST(Doorbell, WakesTheOneWhoListensAndNotTheOneWhoDidBefore) {
   const Sleep waiting_thread(doorbell, Listener::kWaitingThread);
   doorbell.ring(Urgency::kUsual);
   EXPECT_TRUE(waiting_thread.ends());
-  doorbell.ring(Urgency::kUrgent);  // nobody listens
+  doorbell.ring(Urgency::kUrgent);  // there is no listener
   EXPECT_TRUE(engine_thread.goes_on());
   doorbell.listen(Listener::kEngineThread);
   doorbell.ring(Urgency::kUsual);
@@ -107,13 +107,13 @@ TEST(Doorbell, DoesNotSleepInReserveWhenItHasRungSinceTheTicket) {
   doorbell.listen(Listener::kWaitingThread);
   const uint32_t ticket = doorbell.ticket();
   doorbell.ring(Urgency::kUsual);
-  doorbell.listen(Listener::kWaitingThread);  // looks as before, but for the count of rings
+  doorbell.listen(Listener::kWaitingThread);  // the same word as before, except the ring count
   const auto start = Clock::now();
   doorbell.sleep_since(ticket, Listener::kEngineThread, kLong);
   EXPECT_LT(Clock::now() - start, kLong / 2);
 }
 
-// Two threads pass a number to and fro; each sleeps unless it finds the number raised after listen.
+// Two threads pass a number back and forth; each sleeps unless the number is raised after listen().
 TEST(Doorbell, LosesNoWakeUp) {
   constexpr int kRounds = 20'000;
   const auto end = Clock::now() + 2s;
@@ -134,7 +134,7 @@ TEST(Doorbell, LosesNoWakeUp) {
       number.store(round + 1, std::memory_order_relaxed);
       doorbells[1 - me].ring(Urgency::kUrgent);
     }
-    // The other one may wait for a round that we do not play any more.
+    // The other thread may wait for a round that this one does not play any more.
     number = kRounds;
     doorbells[1 - me].ring(Urgency::kUrgent);
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One edge of the control tree, seen from one of its ends. Nothing waits. TreeControlPlane joins
-// edges into a ControlPlane.
+// One end of one edge of the control tree. No call waits. TreeControlPlane combines edges into a
+// ControlPlane, owns them and calls them from one thread at a time.
 #pragma once
 
 #include "base/bytes.h"
@@ -14,18 +14,19 @@ class ControlEdge {
  public:
   virtual ~ControlEdge() = default;
 
-  // Writes what fits and queues the rest, which goes out with later calls. The message is at most
-  // kMessageLimit long.
+  // Writes what fits now and queues the rest, which later calls send. The message has at most
+  // kMessageLimit bytes.
   virtual Status send(ConstBytes message, Urgency urgency) = 0;
-  // Hands over what has arrived and returns how many messages; a failure of `take` is passed on.
+  // Passes the messages that have arrived to `take` and returns their number. Returns a failure of
+  // `take`.
   using Take = FunctionRef<Status(ConstBytes message)>;
   virtual Result<int> receive(Take take) = 0;
 
-  // From now on the doorbell rings when there is something to receive, or room for what is queued.
+  // From now on the doorbell rings when a message arrives, or when there is room for queued bytes.
   virtual void arm() {}
-  // Whether nothing is queued.
+  // Whether the queue is empty.
   virtual bool drained() const = 0;
-  // Whether the other end is closed, and all that it had sent has been received.
+  // Whether the other end is closed and all its messages have been received.
   virtual bool closed() = 0;
 };
 

@@ -8,7 +8,8 @@
 namespace hvd {
 namespace {
 
-// One long message must not keep its memory for good.
+// A buffer larger than this is freed after its message, so that one long message does not occupy
+// memory permanently.
 constexpr size_t kMostKept = 64 << 10;
 
 }  // namespace
@@ -32,7 +33,7 @@ Result<int> MessageCutter::feed(ConstBytes bytes, Take take) {
   while (!bytes.empty()) {
     const bool in_place = held_.empty();
     if (!in_place) {
-      // First the rest of the header, then the rest of the message: not a byte of the next one.
+      // First the rest of the header, then the rest of the message, and no byte of the next one.
       HVD_TRY_ASSIGN(const size_t known, whole_size(held_));
       const size_t wanted = (known == 0 ? kMessageHeader : known) - held_.size();
       const ConstBytes step = bytes.first(std::min(wanted, bytes.size()));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages as bytes in a ring between two ranks of one host: a length of 4 bytes, in the byte order
-// that both ends share, then the message. Pure: no ring, no waiting.
+// Messages as bytes in a ring between two ranks of one host:
+//
+//   | length of the message: 4 bytes, in the byte order of the machine | message |
+//
+// Pure functions of bytes: no ring, no waiting.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +28,20 @@ inline void put_length(size_t length, Bytes out) {
 
 Status check_message_size(size_t bytes, size_t limit = kMessageLimit);
 
-// Cuts bytes into messages. Holds at most what it was fed: a length alone gets no memory.
+// Cuts a stream of bytes into messages. It holds at most the bytes that it was fed: a length alone
+// allocates nothing. One caller at a time.
 class MessageCutter {
  public:
   explicit MessageCutter(size_t limit = kMessageLimit) : limit_(limit) {}
 
-  // Hands over each message that `bytes` complete, and returns how many; keeps what is left. A
-  // message that lies whole in `bytes` is not copied. A failure, of `take` or because of a length
-  // above the limit, is final.
+  // Passes each message that `bytes` complete to `take`, and returns their number; keeps the rest.
+  // A message that lies completely in `bytes` is not copied. A failure, of `take` or because of a
+  // length above the limit, is final.
   using Take = FunctionRef<Status(ConstBytes message)>;
   Result<int> feed(ConstBytes bytes, Take take);
 
  private:
-  // How long the message is that `start` begins, with its header: 0 when that is not known yet.
+  // Bytes of the message at `start`, including its header; 0 if the header is not complete.
   Result<size_t> whole_size(ConstBytes start) const;
 
   const size_t limit_;

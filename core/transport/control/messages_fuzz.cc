@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes in any pieces: what comes out is what the lengths say, however the bytes are cut, and a
-// length above the limit ends it.
+// For any bytes, cut into any pieces, the messages are those that the lengths define; a length
+// above the limit ends the stream.
 #include <algorithm>
 #include <vector>
 

@@ -30,9 +30,9 @@ bool SocketWaker::on_event(const PollEvent& event) {
   if (event.token < kTokens) return false;
   MutexLock lock(mutex_);
   const auto found = watched_.find(event.token);
-  if (found == watched_.end()) return true;  // an event from before it was removed
+  if (found == watched_.end()) return true;  // the event happened before remove()
   found->second.armed_for = 0;
-  // How urgent a message is cannot be known from outside.
+  // The message is not read here, so its urgency is not known.
   found->second.doorbell->ring(Urgency::kUrgent);
   return true;
 }

@@ -6,7 +6,7 @@
 namespace hvd {
 namespace {
 
-// A heap: the parent of node i is (i - 1) / fan_out.
+// The nodes form a heap: the parent of node i is (i - 1) / fan_out.
 void add_children(int node, int nodes, int fan_out, auto rank_of, std::vector<int>& children) {
   for (int child = node * fan_out + 1; child <= node * fan_out + fan_out && child < nodes;
        ++child) {

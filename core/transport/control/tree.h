@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks of a communicator talk to each other about what to do next: the ranks of a host with
-// its leader (the lowest), and leaders with each other. Fan-out is bounded, so that what one rank
-// has to do for a decision does not grow with the job, and the way grows with log(ranks).
+// Which ranks of a communicator exchange control messages: the ranks of a host with its leader (the
+// lowest rank), and the leaders with each other. The fan-out is bounded: the work of one rank per
+// decision does not grow with the job, and the depth grows with log(ranks).
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@
 namespace hvd {
 
 struct ControlTree {
-  // A message within a host costs a tenth of a microsecond, so that few levels matter more; between
-  // hosts each costs a system call at both ends.
+  // A message within a host costs 0.1 us, so fewer levels matter more than fewer children. Between
+  // hosts each message costs a system call at both ends.
   static constexpr int kFanOutWithinHost = 8;
   static constexpr int kFanOutBetweenHosts = 4;
 

@@ -12,8 +12,8 @@
 namespace hvd {
 namespace {
 
-// A neighbour that fails because of another rank closes its control plane, which may be seen here
-// before the failure itself. So long the failure may take, before the neighbour is called lost.
+// A neighbour that fails because of another rank closes its control plane. We may see that before
+// the failure itself arrives. After this time without a failure the neighbour counts as lost.
 constexpr std::chrono::milliseconds kGrace{500};
 
 }  // namespace
@@ -56,7 +56,7 @@ Result<int> TreeControlPlane::receive(Take take) {
       return refused;
     });
     if (!refused.is_ok()) return fail(refused);
-    // Whatever it sent cannot be understood, and nothing that follows either.
+    // Its bytes cannot be interpreted, nor can later ones.
     if (!received.is_ok()) return fail(peer_lost(neighbour.job_rank, received.status().message()));
     count += *received;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ControlPlane of a rank whose neighbours in the tree are reached by any kind of edge.
+// The ControlPlane of a rank: combines the edges to its neighbours in the tree, of any kind.
 #pragma once
 
 #include <functional>
@@ -14,6 +14,7 @@
 
 namespace hvd {
 
+// Threads and failures: see ControlPlane. Owns its edges.
 class TreeControlPlane final : public ControlPlane {
  public:
   struct Neighbour {
@@ -40,11 +41,11 @@ class TreeControlPlane final : public ControlPlane {
   Doorbell& doorbell() override { return doorbell_; }
 
  private:
-  // Keeps the first failure.
+  // Keeps the first failure and returns it.
   Status fail(const Status& why);
   Status check_neighbour(Neighbour& neighbour);
 
-  const std::unique_ptr<Doorbell> own_doorbell_;  // first, because edges ring it
+  const std::unique_ptr<Doorbell> own_doorbell_;  // first, so that it outlives the edges
   std::vector<Neighbour> neighbours_;
   Doorbell& doorbell_;
   const std::function<Status()> check_host_;

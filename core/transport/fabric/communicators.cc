@@ -20,9 +20,10 @@
 namespace hvd {
 namespace {
 
-// A connection that takes longer is tried again, so that a failure of the job is seen meanwhile.
+// A connection attempt ends after this time and is repeated with twice the time, so that a failure
+// of the job is noticed between attempts.
 constexpr std::chrono::milliseconds kFirstPatience{2'000};
-// For the first address of several.
+// How long the best of several addresses is tried alone.
 constexpr std::chrono::milliseconds kHeadStart{250};
 
 }  // namespace
@@ -42,7 +43,8 @@ Result<AuthenticatedStream> Fabric::Impl::open(int to, Hello::Purpose purpose,
     const StatusCode code = opened.status().code();
     if (code == StatusCode::kTimeout && !deadline.expired()) continue;
     // The peer's acceptor may have had too many connections. Trying again is safe, since the peer
-    // has not had our greeting. A rank that has died or left refuses the next try, which is final.
+    // has not received our greeting. A rank that has died or left refuses the next attempt, which
+    // is final.
     if (code == StatusCode::kPeerLost && pauses.pause()) continue;
     return opened.status().with_context((*directory_)[to].name());
   }
@@ -54,7 +56,8 @@ Result<AuthenticatedStream> Fabric::Impl::try_open(int to, Deadline deadline) {
   if (directory_->is_local(to)) {
     socket = connect_local((*directory_)[to].local_name, deadline);
   } else {
-    // The best alone at first: the losers of a race are strangers to the peer who hang up.
+    // Try the best address alone first: racing all of them leaves connections that the peer logs as
+    // failed handshakes.
     const std::vector<Endpoint> where = directory_->reachable(to);
     if (!where.empty()) {
       const Deadline head_start = Deadline::after(kHeadStart);
@@ -67,7 +70,7 @@ Result<AuthenticatedStream> Fabric::Impl::try_open(int to, Deadline deadline) {
   return connect_stream(std::move(socket).value(), secret_, stream_options, deadline);
 }
 
-// Nobody but the kernel is between two ranks of one host.
+// Between two ranks of one host the bytes pass only through the kernel, so they need no tags.
 bool Fabric::Impl::needs_tags(int peer) const {
   return options_.tags && !options_.tls && !directory_->is_local(peer);
 }

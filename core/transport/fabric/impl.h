@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Fabric is made of. Coming together is in join.cc, transports and control planes between
-// ranks are made in communicators.cc, and the life in between, with the thread hvd-net, is in
-// life.cc.
+// The implementation of Fabric: join.cc has join(), communicators.cc makes meshes and control
+// planes, life.cc has the thread hvd-net and leave().
 #pragma once
 
 #include <atomic>
@@ -28,6 +27,7 @@
 
 namespace hvd {
 
+// Threads: as for Fabric. Each member below that hvd-net uses has its own lock, or a comment.
 class Fabric::Impl {
  public:
   Impl(const FabricOptions& options, const Secret& secret, RendezvousClient* rendezvous)
@@ -35,8 +35,8 @@ class Fabric::Impl {
   ~Impl();
 
   Status join(Deadline deadline);
-  // Tells the others why join() failed, so that they need not wait for us. Returns the reason to
-  // give: the first that any rank found.
+  // Informs the other ranks why join() failed, so that they do not wait for this one. Returns the
+  // first reason that any rank found.
   Status give_up(const Status& why);
   Result<std::unique_ptr<Transport>> make_mesh(uint64_t communicator, const std::vector<int>& ranks,
                                                Deadline deadline) HVD_EXCLUDES(meshes_mutex_);
@@ -44,7 +44,8 @@ class Fabric::Impl {
                                                      Deadline deadline) HVD_EXCLUDES(meshes_mutex_);
   void leave();
 
-  // Opens a connection to `to` and greets it.
+  // Opens an authenticated connection to rank `to` of the job and sends the greeting. Tries again
+  // until the deadline unless the peer refuses.
   Result<AuthenticatedStream> open(int to, Hello::Purpose purpose, uint64_t communicator,
                                    Deadline deadline);
 
@@ -54,16 +55,17 @@ class Fabric::Impl {
   const std::vector<std::string>& listening_on() const { return listening_on_; }
 
  private:
-  // What make_control needs to know of a mesh that make_mesh made, for as long as that exists.
+  // What make_control() needs of a mesh that make_mesh() made. Exists as long as the mesh.
   struct Made {
     std::vector<int> ranks;  // of the job
     ShmGroup* shm_group;     // or null
   };
 
-  // Parts of give_up(). The first rank that has not published itself, or -1.
+  // Parts of give_up(). The first rank that has not published its record, or -1.
   int first_missing();
-  // The rendezvous server ends with this process: a rank that comes later would find nobody there
-  // and blame the network. Waits for the others to hear of the loss, for a short time.
+  // The rendezvous server ends with this process. A rank that arrives later would find no server
+  // and report a network error. So this waits for at most options_.linger until all ranks have
+  // received the loss.
   void tell_late_ranks(int lost);
 
   // Steps of join().
@@ -73,11 +75,12 @@ class Fabric::Impl {
   Status connect_watches(Deadline deadline);
 
   Result<AuthenticatedStream> try_open(int to, Deadline deadline);
-  // Data links over a fresh connection. Between hosts their bytes have tags, unless TLS protects
-  // them or the setting says none.
+  // The receiving end of a data link, over a connection that `from` has opened.
   std::unique_ptr<InLink> make_in_link(int from, AuthenticatedStream peer) const;
+  // Between hosts each block of data has a tag, unless TLS protects it or the setting is `none`.
   bool needs_tags(int peer) const;
-  // A failure of the rendezvous; all meshes share it if it is the loss of a rank.
+  // The status for a failure of the rendezvous. The loss of a rank also fails health_ and so all
+  // meshes.
   Status lost_at_store(const Status& failure);
   // The two kinds of links that every fabric has. `made` receives the group, for make_control.
   Result<std::unique_ptr<LinkProvider>> make_shm_provider(const CommunicatorContext& context,
@@ -91,13 +94,13 @@ class Fabric::Impl {
   // `first_rank`: the first rank of the communicator on the host.
   std::string shared_memory_key(uint64_t communicator, int first_rank) const;
 
-  // The thread hvd-net.
+  // On the thread hvd-net.
   void run() noexcept;
   void serve();
   Status on_peer(const Hello& hello, AuthenticatedStream peer);
   int watchable_pid(int peer) const;
 
-  // Constant once joined.
+  // Constant once join() has returned.
   const FabricOptions options_;
   const Secret secret_;
   RendezvousClient* const rendezvous_;
@@ -106,20 +109,20 @@ class Fabric::Impl {
   std::optional<Topology> topology_;
   std::vector<std::string> listening_on_;
   WaitPolicy policy_;
-  bool entered_ = false;  // the group of this round at the rendezvous server
+  bool entered_ = false;  // we are in the group of this round at the rendezvous server
 
   LifelineHolder lifelines_;
   std::unique_ptr<Poller> poller_;
   std::unique_ptr<PeerWatch> watch_;
   std::unique_ptr<SocketWaker> waker_;
-  std::unique_ptr<PeerAcceptor> peer_acceptor_;  // hvd-net only, once that runs
+  std::unique_ptr<PeerAcceptor> peer_acceptor_;  // hvd-net only, once that thread runs
   PendingConnections pending_connections_;
 
   Mutex meshes_mutex_;
   std::map<uint64_t, Made> meshes_ HVD_GUARDED_BY(meshes_mutex_);
 
   std::vector<PollEvent> events_;  // hvd-net only
-  // Made at the start, since there may be no memory for it later.
+  // Made in advance, since there is no memory for it when it is needed.
   const Status no_memory_ = unavailable(
       "no memory is left for the network thread; free memory, then shut down and initialize again");
   std::atomic<bool> left_{false};

@@ -14,13 +14,13 @@
 namespace hvd {
 namespace {
 
-constexpr size_t kMostAddresses = 16;
+constexpr size_t kMostAddresses = 16;  // that a rank publishes
 
 std::string record_key(const std::string& round, int rank) {
   return fmt::format("{}/rank/{}", round, rank);
 }
 
-// Set by a rank that knows why the job has not come together.
+// Set by a rank that has received the reason why join() failed.
 std::string told_key(const std::string& round, int rank) {
   return fmt::format("{}/told/{}", round, rank);
 }
@@ -65,13 +65,14 @@ Status Fabric::Impl::join(Deadline deadline) {
 
 Status Fabric::Impl::give_up(const Status& why) {
   if (!entered_) return why;
-  // What follows is a courtesy to the other ranks. A rendezvous server that does not answer,
-  // because its answers do not arrive, must not keep this rank for its usual limit.
+  // The rest only informs the other ranks. If the rendezvous server does not answer, this rank must
+  // not wait for the usual limit.
   rendezvous_->set_answer_timeout(options_.linger);
   int lost = why.lost_rank();
   std::string text(reason_without_rank(why));
   if (why.code() == StatusCode::kTimeout) {
-    // If all have come, the others wait as long as we did and have as much to say.
+    // If all ranks have published their records, the other ranks time out too, with the same
+    // information.
     lost = first_missing();
     if (lost < 0) return why;
     text = fmt::format(
@@ -100,7 +101,7 @@ void Fabric::Impl::tell_late_ranks(int lost) {
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank != lost && rank != options_.rank) keys.push_back(told_key(options_.round, rank));
   }
-  // As a member of the group we would not get to wait: it has lost a rank.
+  // The group has lost a rank, so a wait of a member would fail at once: leave it first.
   entered_ = false;
   if (!rendezvous_->leave_group().is_ok()) return;
   (void)rendezvous_->wait_all(keys, Deadline::after(options_.linger));
@@ -131,7 +132,8 @@ Status Fabric::Impl::gather(const PeerRecord& record, Deadline deadline) {
     auto decoded = decode_peer_record((*values)[rank]);
     if (!decoded.is_ok()) return decoded.status().with_context(keys[rank]);
     records.push_back(std::move(decoded).value());
-    // Here, where every rank sees every other: on the first data link only two would know.
+    // Checked here, where every rank sees all records: at the first data link only two ranks would
+    // report the difference.
     if (records.back().tags != record.tags) {
       return precondition(
           fmt::format("rank {} ({}) has {}, rank {} ({}) has {}; set it to the same "
@@ -173,14 +175,14 @@ Status Fabric::Impl::start(Fd local_listener, std::vector<Fd> listeners) {
   return Status::ok();
 }
 
-// On the caller's thread, while hvd-net of every rank accepts.
+// On the caller's thread, while hvd-net of every rank accepts connections.
 Status Fabric::Impl::connect_watches(Deadline deadline) {
   for (const int peer : watch_targets(options_.rank, options_.size)) {
     auto opened = open(peer, Hello::Purpose::kWatch, 0, deadline);
     if (!opened.is_ok()) {
       if (health_.failed()) return health_.status();
       const Status& why = opened.status();
-      // Others are on their way here and would wait for us.
+      // Other ranks are connecting to this one and would wait for it, so the failure is spread.
       health_.fail(why.code() == StatusCode::kPeerLost || why.code() == StatusCode::kUnavailable ||
                            why.code() == StatusCode::kIo
                        ? peer_lost(peer, why.message())

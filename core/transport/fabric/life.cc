@@ -8,7 +8,7 @@
 namespace hvd {
 namespace {
 
-// After a failure that may come again at once: the thread does not spin while it waits for the end.
+// Pause of hvd-net after a failure that may repeat at once, so that it does not spin until the end.
 constexpr std::chrono::milliseconds kPauseWithoutMemory{10};
 
 }  // namespace
@@ -19,8 +19,8 @@ void Fabric::Impl::run() noexcept {
     try {
       serve();
     } catch (...) {
-      // What is lacking is memory. The thread goes on: lifelines are in its hand, and its end would
-      // look like the death of the process.
+      // There is no memory. The thread continues: it holds the lifelines, and if it ended, the
+      // peers would report the death of this process.
       health_.fail(no_memory_);
       std::this_thread::sleep_for(kPauseWithoutMemory);
     }
@@ -29,7 +29,7 @@ void Fabric::Impl::run() noexcept {
 
 void Fabric::Impl::serve() {
   watch_->update();
-  if (left_) peer_acceptor_.reset();  // nobody is let in any more
+  if (left_) peer_acceptor_.reset();  // accept no more connections
   Deadline deadline = watch_->next_beat();
   if (peer_acceptor_) deadline = earlier(deadline, peer_acceptor_->next_deadline());
   if (const Status waited = poller_->wait(events_, deadline); !waited.is_ok()) {
@@ -64,14 +64,14 @@ int Fabric::Impl::watchable_pid(int peer) const {
 void Fabric::Impl::leave() {
   if (watch_ == nullptr || left_.exchange(true)) return;
   watch_->say_goodbye();
-  // So that nobody waits for us who makes a mesh.
+  // So that no rank that makes a mesh waits for this one.
   if (std::exchange(entered_, false)) (void)rendezvous_->leave_group();
   health_.leave(aborted("this rank has left the job"));
   poller_->wake();
 }
 
-// The thread stays until now because meshes that still exist have their lifelines in its hand: it
-// would take them with it, and their peers would take us for dead.
+// The thread runs until here because it holds the lifelines of meshes that still exist. If it ended
+// earlier, the kernel would mark them, and the peers would report this process as dead.
 Fabric::Impl::~Impl() {
   leave();
   if (entered_) (void)rendezvous_->leave_group();

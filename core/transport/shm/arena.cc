@@ -15,7 +15,9 @@
 
 namespace hvd {
 
-// The first failure that a rank of the host has seen, for those that cannot see it themselves.
+// The first failure that a rank of the host has found, for ranks that cannot find it themselves.
+// The rank that moves `state` from kNone to kBeingWritten writes the other fields, then sets
+// kComplete with release order; readers load `state` with acquire order.
 struct alignas(64) PublishedFailure {
   enum : uint32_t { kNone = 0, kBeingWritten = 1, kComplete = 2 };
   std::atomic<uint32_t> state;
@@ -27,11 +29,13 @@ struct alignas(64) PublishedFailure {
 namespace {
 
 constexpr size_t kPage = 4096;
+// A poll reads one cache line, the mark; a check also reads the health, the published failure and
+// the lifeline of the peer.
 constexpr int kPollsBetweenChecks = 64;
 
-// With more ranks the pages of the others are mapped when they are first used: every process would
-// fill tables for all 20 MiB, which took 64 processes on two cores 0.7 of the 0.9 seconds that they
-// needed to be connected.
+// With more ranks the pages of the peers are mapped when they are first used. Otherwise every
+// process fills page tables for all 20 MiB, which took 64 processes on two cores 0.7 of the 0.9
+// seconds that they needed to connect.
 constexpr int kMostToMap = 8;
 
 struct Offsets {
@@ -58,7 +62,7 @@ T* at_offset(Bytes memory, size_t offset) {
 
 }  // namespace
 
-// 256 KiB is the best chunk for two and for four ranks; from 17 ranks on the slots shrink so that
+// 256 KiB is the best chunk for two and for four ranks. From 17 ranks on the slots shrink, so that
 // an arena stays around 20 MiB, which takes 20 ms to populate.
 size_t Arena::slot_bytes_for(int ranks) {
   constexpr size_t kMost = 256 * 1024;
@@ -83,8 +87,8 @@ Arena::Arena(Bytes memory, int rank, std::vector<int> job_ranks, LifelineHolder&
   HVD_CHECK(memory.size() >= bytes_needed(size()));
   static_assert(sizeof(ProgressLine) == 64);
   holder_.hold(lifelines_[rank_]);
-  // A process that ends because of a failure is not the one that was lost: the others of the host
-  // find the reason here, which was written before its end.
+  // A process that ends because of a failure is not the process that was lost. It publishes the
+  // reason before it ends, and the other ranks of the host find it here.
   listener_ = std::make_unique<Health::Listener>(health_, [this](const Status& failure) {
     if (!health_.left()) publish_failure(failure);
   });
@@ -92,7 +96,7 @@ Arena::Arena(Bytes memory, int rank, std::vector<int> job_ranks, LifelineHolder&
 
 Arena::~Arena() {
   if (fork_generation_.in_child()) {
-    (void)listener_.release();  // its end takes a lock that may be held for ever there
+    (void)listener_.release();  // its destructor takes a lock that may be held forever in the child
     return;
   }
   listener_.reset();
@@ -109,8 +113,8 @@ Status Arena::open(Deadline deadline) {
   const uint64_t turn = begin_turns(1);
   raise(ArenaStage::kFilled, turn);
   HVD_TRY(wait_all(ArenaStage::kFilled, turn, deadline));
-  // Pages that exist already: mapping them here costs a seventh of making them. If it fails they
-  // are mapped when they are first used.
+  // The pages exist already; mapping them costs a seventh of allocating them. If it fails they are
+  // mapped when they are first used.
   const size_t all = kSlots * slot_bytes_ * static_cast<size_t>(size());
   if (size() <= kMostToMap) (void)Segment::populate(Bytes(slots_, all));
   return Status::ok();
@@ -138,13 +142,13 @@ Status Arena::wait_slowly(int peer, ArenaStage stage, uint64_t turn, Deadline de
     if (polls % kPollsBetweenChecks == 0) HVD_TRY(check_peer(peer));
     if (!backoff.pause()) continue;
     HVD_TRY(check());
-    // In this order: the mark may have been the last thing it did.
+    // First has_left(), then the mark: raising the mark may have been the peer's last action.
     if (has_left(peer) && awaited.load() < turn) {
       return fail(peer_lost(job_ranks_[peer], "it left the job"));
     }
-    if (std::exchange(before, seen) != seen) limit.restart();  // the peer gets on
+    if (std::exchange(before, seen) != seen) limit.restart();  // the peer makes progress
     if (limit.expired()) {
-      // It may have come just before it died, or just now: what counts is the mark.
+      // The peer may have raised the mark since the last load.
       if (awaited.load() >= turn) return Status::ok();
       return fail(
           timeout_error(fmt::format("rank {} timed out waiting for rank {} on the same host, which "
@@ -162,7 +166,7 @@ Status Arena::check_peer(int peer) {
   if (health_.failed()) return health_.status();
   HVD_TRY(check_published());
   if (lifelines_[peer].state() != Lifeline::State::kDied) return Status::ok();
-  // Again, since it may have ended because of a failure that it published after our first look.
+  // Again: the peer may have ended because of a failure that it published after our first check.
   HVD_TRY(check_published());
   return fail(peer_lost(job_ranks_[peer], "its process died"));
 }
@@ -196,7 +200,7 @@ void Arena::publish_failure(const Status& failure) noexcept {
   uint32_t none = PublishedFailure::kNone;
   if (!failure_->state.compare_exchange_strong(none, PublishedFailure::kBeingWritten)) return;
   const std::string_view text = reason_without_rank(failure);
-  // As seen_by_others() has it, which takes memory.
+  // The same result as seen_by_others(), which allocates.
   const bool broken = is_broken(failure);
   failure_->lost_rank = broken ? job_ranks_[rank_] : failure.lost_rank();
   failure_->code = static_cast<int32_t>(broken ? StatusCode::kPeerLost : failure.code());

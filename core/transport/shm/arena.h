@@ -1,20 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the ranks of one host share, and the marks by which they hand it to each other.
+// Memory that the ranks of one host share for collectives, and the marks that synchronise them.
 //
-// Work goes in turns: turn t is the t-th chunk that the group has ever processed, counted alike on
-// every rank because all ranks run the same collectives in the same order. In each turn a rank has
-// one slot, and the slots of the last kSlots turns exist at once. A rank announces what it has done
-// by raising one of its two marks to t; peers wait for marks. Nothing else synchronises:
+// Turns. A collective works in chunks; turn t is the t-th chunk since the arena was made. All ranks
+// run the same collectives in the same order, so they count turns alike.
 //
-//   kFilled   the rank's slot of turn t holds its input (or stays empty: it has nothing to give),
-//             and it no longer touches any slot of turn t - 3 or earlier
+// Slots. Each rank has a ring of kSlots = 5 slots; turn t uses slot t % 5 of every rank. A rank
+// puts its input into its own slot; a result may lie in any slot of the same turn:
+//
+//             turn      t-4   t-3   t-2   t-1    t
+//   slots of rank 0    [   ] [   ] [   ] [   ] [   ]    turn t+1 uses the slot of turn t-4 again
+//   slots of rank 1    [   ] [   ] [   ] [   ] [   ]
+//
+// Stages. A rank announces what it has done by raising one of its two marks to t; peers wait for
+// marks. Nothing else synchronises:
+//
+//   kFilled   the rank's slot of turn t holds its input, or the rank has no input for this turn;
+//             and the rank no longer touches any slot of turn t-3 or earlier
 //   kReduced  the rank has put its share of the results of turn t where its peers read it
 //
-// Every rank raises kFilled in every turn. Therefore a slot may be written again once all ranks
-// have raised kFilled two turns ago, which is what claim() waits for. The pipeline fill(t+1),
-// reduce(t), drain(t-1) has always seen that already, so that claim() costs it one comparison.
+// A large allreduce is a pipeline of three stages; each row is one step of a rank:
 //
-// One caller at a time per rank, as for Transport. A failure is final, as there.
+//   fill t      reduce t-1   drain t-2     fill:   copy the input into the slot, raise kFilled
+//   fill t+1    reduce t     drain t-1     reduce: wait for kFilled of all ranks, combine this
+//   fill t+2    reduce t+1   drain t               rank's share, raise kReduced
+//                                          drain:  wait for kReduced of all ranks, copy out
+//
+// Reuse. Every rank raises kFilled in every turn. If all ranks have raised kFilled to t-2, none of
+// them touches a slot of turn t-5 any more, so the slot of turn t is free: claim() waits for
+// exactly that. The pipeline has already waited for it in reduce(t-2), so there claim() costs one
+// comparison.
 #pragma once
 
 #include <cstddef>
@@ -40,32 +54,35 @@ class LifelineHolder;
 
 enum class ArenaStage { kFilled = 0, kReduced = 1 };
 
+// One caller at a time per rank, as for Transport. The memory, `holder` and `health` must outlive
+// the arena. A failure is final: it fails `health`, and the other ranks of the host find it in the
+// shared memory.
 class Arena {
  public:
-  static constexpr int kSlots = 5;
+  static constexpr int kSlots = 5;  // the fewest for which claim() of the pipeline never waits
   static constexpr int kStages = 2;
   static constexpr int kMostRanks = 512;  // on one host
 
-  // How much memory an arena for `ranks` takes, and how much of it one slot has.
+  // Bytes of an arena for `ranks` ranks, and bytes of one of its slots.
   static size_t bytes_needed(int ranks);
   static size_t slot_bytes_for(int ranks);
-  // Makes the slots of the host's `rank`-th rank present. Before there is an arena, so that all
-  // ranks of the host can agree to do without one: kUnavailable when there is no room.
+  // Allocates the pages of the slots of local rank `rank`. Called before there is an arena, so that
+  // all ranks of the host can agree to work without one. kUnavailable when there is no room.
   static Status populate_slots(Bytes memory, int rank, int ranks);
 
-  // `memory` is zeroed, shared by all `job_ranks.size()` ranks and outlives the arena. `job_ranks`
-  // are the ranks in the communicator, for messages. The lifelines's thread has to be running.
-  // Returns before the others have come.
+  // `memory` is zeroed and shared by all `job_ranks.size()` ranks. `rank` is the local rank;
+  // `job_ranks` are the ranks of the job by local rank, for messages. The thread of `holder` must
+  // be running. Does not wait for the other ranks.
   Arena(Bytes memory, int rank, std::vector<int> job_ranks, LifelineHolder& holder, Health& health);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Collective: waits for everybody, whose slots are populated, and maps with few ranks all of them
-  // into this process's page table.
+  // Collective: waits for all ranks of the host, whose slots are populated. With at most 8 ranks it
+  // also maps all slots into the page table of this process.
   Status open(Deadline deadline);
 
-  // Place among the ranks of this host, which is not the rank in the communicator.
+  // Local rank: the position among the ranks of this host, not the rank in the communicator.
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(job_ranks_.size()); }
   size_t slot_bytes() const { return slot_bytes_; }
@@ -87,7 +104,7 @@ class Arena {
     return wait_all(ArenaStage::kFilled, turn - 2, deadline);
   }
 
-  // Announces that this rank has done `stage` for all turns up to `turn`.
+  // Announces that this rank has finished `stage` for all turns up to `turn`.
   void raise(ArenaStage stage, uint64_t turn) { word(rank_, stage).raise(turn); }
   // Waits until `peer` has raised `stage` to `turn`. kPeerLost when a rank dies meanwhile.
   Status wait(int peer, ArenaStage stage, uint64_t turn, Deadline deadline) {
@@ -101,13 +118,14 @@ class Arena {
   // For tests: called before each wait, which fails if it does.
   void set_step_hook(std::function<Status()> hook) { step_hook_ = std::move(hook); }
 
-  // Ok, or the reason why the ranks of this host can no longer work together: looks at Health, at
-  // the failure another rank has published here, and at every peer's lifeline. A peer that has left
-  // in peace is no reason: only who still waits for it is disappointed.
+  // Ok, or the reason why the ranks of this host can no longer work together. Checks Health, the
+  // failure that another rank has published here, and every peer's lifeline, without a system call.
+  // A peer that left cleanly is not a failure; only a rank that still waits for it gets an error.
   Status check();
   bool has_left(int peer) const;
 
  private:
+  // The marks of one rank, on a cache line that only this rank writes.
   struct alignas(64) ProgressLine {
     SharedWord words[kStages];
   };
@@ -119,7 +137,8 @@ class Arena {
   Status check_peer(int peer);
   Status check_published();
   Status fail(const Status& failure);
-  // Lets the other ranks of the host know of a failure; the first one is kept. Allocates nothing.
+  // Writes a failure where the other ranks of the host find it; the first one is kept. Allocates
+  // nothing, since a lack of memory may be the failure.
   void publish_failure(const Status& failure) noexcept;
 
   const ForkGeneration fork_generation_;
@@ -127,7 +146,7 @@ class Arena {
   const std::vector<int> job_ranks_;
   const size_t slot_bytes_;
   const WaitPolicy policy_;
-  // In the shared memory, in this order.
+  // In the shared memory, in this order; the slots begin at a page.
   PublishedFailure* const failure_;
   ProgressLine* const progress_lines_;
   Lifeline* const lifelines_;

@@ -19,6 +19,7 @@ Lifeline::State Lifeline::state() const {
 
 LifelineHolder::LifelineHolder() {
   head_.list.next = &head_.list;
+  // The kernel finds the word of an entry at this distance from its node.
   head_.futex_offset = offsetof(Lifeline, word) - offsetof(Lifeline, node);
   head_.list_op_pending = nullptr;
 }
@@ -34,16 +35,20 @@ void LifelineHolder::install_on_this_thread() {
 void LifelineHolder::hold(Lifeline& lifeline) {
   MutexLock lock(mutex_);
   HVD_CHECK(thread_id_ != 0);
-  // The word first, the list second: the kernel ignores words that do not hold its thread's id.
+  // The word first, the list second: the kernel ignores words that do not hold the thread's id, so
+  // a death between the two steps finds either no entry or a valid one.
   lifeline.left.store(0, std::memory_order_relaxed);
   lifeline.word.store(thread_id_, std::memory_order_release);
   lifeline.node.next = head_.list.next;
+  // Only the compiler can reorder these writes for the kernel, which walks the list after the
+  // thread has ended.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   head_.list.next = &lifeline.node;
 }
 
 void LifelineHolder::release(Lifeline& lifeline) {
   MutexLock lock(mutex_);
+  // `left` before the word is cleared: a peer never sees kNotHeld for a rank that has left.
   lifeline.left.store(1, std::memory_order_release);
   robust_list* before = &head_.list;
   while (before->next != &lifeline.node) {

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells at once when a process of this host has died.
+// Detects at once that a process of this host has died.
 //
-// A socket or pidfd speaks only after the kernel has torn the dead process's memory down, about
-// 70 ms per GiB. Its robust futex list runs before that: for each word on the list that holds the
-// dying thread's id the kernel sets a bit, which peers see in shared memory without a system call
-// (263 us after SIGKILL of a process of 1 GiB, against 70 000).
+// A socket or pidfd reports a death only after the kernel has freed the memory of the process,
+// which takes about 70 ms per GiB. The kernel walks the robust futex list of each thread before
+// that: for each word on the list that holds the dying thread's id it sets FUTEX_OWNER_DIED, which
+// peers see in shared memory without a system call (263 us after SIGKILL of a process of 1 GiB,
+// against 70 000 us).
 //
-// The list belongs to a thread, so words have to be held by one that lives as long as its process.
+//   value of `word`                      `left`   state
+//   0                                      0      kNotHeld   not yet held
+//   thread id                              0      kAlive
+//   any without FUTEX_OWNER_DIED           1      kLeft      release() was called
+//   with FUTEX_OWNER_DIED                 any     kDied      the kernel has set the bit
+//
+// The list belongs to a thread, so the words are held by a thread that lives as long as its
+// process: hvd-net. If that thread ended alone, the peers would report the death of the process.
 #pragma once
 
 #include <linux/futex.h>
@@ -22,15 +30,16 @@ namespace hvd {
 struct alignas(64) Lifeline {
   enum class State { kNotHeld, kAlive, kLeft, kDied };
 
-  robust_list node;            // touched only by the owner and its kernel
+  robust_list node;            // used only by the owner and its kernel: addresses of that process
   std::atomic<uint32_t> word;  // the holder's thread id; the kernel adds FUTEX_OWNER_DIED
-  std::atomic<uint32_t> left;  // set by a rank that goes in peace
+  std::atomic<uint32_t> left;  // 1: the rank has left cleanly
 
   State state() const;
 };
 
-// Holds the lifelines of one process. Made and used by any thread; run by one that lives as long
-// as the process or until every lifeline has been released.
+// Holds the lifelines of one process. hold() and release() are safe from any thread;
+// install_on_this_thread() belongs to the thread whose end counts as the death of the process. All
+// lifelines must be released before that thread ends and before the holder is destroyed.
 class LifelineHolder {
  public:
   LifelineHolder();
@@ -38,17 +47,18 @@ class LifelineHolder {
   LifelineHolder(const LifelineHolder&) = delete;
   LifelineHolder& operator=(const LifelineHolder&) = delete;
 
-  // Once, on the long-lived thread, before the first hold(). The thread may use no robust
-  // pthread mutex, whose list this replaces.
+  // Call it once, on the long-lived thread, before the first hold(). It replaces the list of robust
+  // pthread mutexes of that thread, so the thread must not use any.
   void install_on_this_thread();
 
+  // The lifeline's memory must stay mapped until release().
   void hold(Lifeline& lifeline) HVD_EXCLUDES(mutex_);
-  // Marks that the rank has left in peace.
+  // Marks that the rank has left cleanly.
   void release(Lifeline& lifeline) HVD_EXCLUDES(mutex_);
 
  private:
   Mutex mutex_;
-  robust_list_head head_;  // read by the kernel when the thread ends
+  robust_list_head head_;  // the kernel reads it when the thread ends
   uint32_t thread_id_ HVD_GUARDED_BY(mutex_) = 0;
 };
 

@@ -7,8 +7,8 @@
 namespace hvd {
 namespace {
 
-// The writer publishes after this many bytes, so that the reader copies one part while the next
-// is being written.
+// The writer publishes after this many bytes, so that the reader copies one part while the writer
+// writes the next.
 constexpr size_t kPublishEvery = 32 * 1024;
 
 }  // namespace

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ring of bytes in shared memory from one rank to another on the same host, as a pair of links.
 //
-// The writer owns `written`, the reader owns `read`, each on a line of its own; both count bytes
-// for ever, and the ring is full when they are its capacity apart.
+//   | written | read | ring of `capacity` bytes |     byte n of the stream is at n % capacity
+//
+// Only the writer changes `written`, only the reader changes `read`, each on a cache line of its
+// own. Both count bytes without end; the ring is full when they differ by the capacity. Each end
+// belongs to one thread. The memory must outlive both ends. Nothing here fails: the arena detects
+// dead peers.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +24,7 @@ struct PipeHeader {
   alignas(64) SharedWord read;
 };
 
-// A power of two: larger rings hold more of a message, smaller ones stay in the cache.
+// In bytes, a power of two: larger rings hold more of a message, smaller ones stay in the cache.
 size_t pipe_capacity(int ranks_on_host);
 constexpr size_t pipe_bytes(size_t capacity) { return sizeof(PipeHeader) + capacity; }
 

@@ -8,8 +8,10 @@
 namespace hvd {
 namespace {
 
-// Header and message go into the ring by one write, and a short message into one cell.
+// Up to this size, header and message are written to the ring together: a short message uses one
+// cell.
 constexpr size_t kOneWrite = 256;
+// A drained queue frees more memory than this.
 constexpr size_t kMostQueueKept = 64 << 10;
 
 }  // namespace
@@ -44,7 +46,7 @@ std::unique_ptr<RingEdge> RingEdge::to_child(const ControlMemory& memory, int ra
 
 RingEdge::RingEdge(ControlRing& in, ControlRing& out, ControlEndpoint& own, ControlEndpoint& peer)
     : own_(own), peer_(peer), in_ring_(in), out_ring_(out), in_(in.cells), out_(out.cells) {
-  // No page fault on the way of a message. If it fails there is one, and nothing else is different.
+  // So that no message waits for a page fault. A failure here has no other effect.
   (void)Segment::populate(Bytes(reinterpret_cast<std::byte*>(&in), sizeof(in)));
   (void)Segment::populate(Bytes(reinterpret_cast<std::byte*>(&out), sizeof(out)));
 }
@@ -79,7 +81,7 @@ Status RingEdge::send(ConstBytes message, Urgency urgency) {
 
 void RingEdge::queue(ConstBytes bytes, Urgency urgency) {
   if (urgency == Urgency::kUrgent) queue_urgency_ = urgency;
-  // Only when at least half has gone: each byte moves at most once more.
+  // Compact only when more than half is written, so that each byte moves at most once more.
   if (queue_start_ > queue_.size() / 2) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(queue_start_));
     queue_start_ = 0;
@@ -88,8 +90,8 @@ void RingEdge::queue(ConstBytes bytes, Urgency urgency) {
 }
 
 Status RingEdge::flush() {
-  // Twice: once more after the reader has been asked to ring, because it may have made room before
-  // it could know of that.
+  // Two attempts: the reader may have made room after the first and before it could see
+  // writer_waits, and then it would not ring.
   for (int attempt = 0; attempt < 2 && !drained(); ++attempt) {
     if (attempt > 0) {
       out_ring_.writer_waits.store(1, std::memory_order_seq_cst);
@@ -111,7 +113,7 @@ Result<int> RingEdge::receive(Take take) {
   if (!drained()) HVD_TRY(flush());
   int count = 0;
   bool made_room = false;
-  // At most once round, so that a writer who keeps up does not keep us here.
+  // At most one full ring per call, so that a fast writer cannot keep this rank here.
   for (size_t cells = 0; cells < CellRing::kCells; ++cells) {
     const ConstBytes piece = in_.peek();
     if (piece.empty()) break;
@@ -121,10 +123,11 @@ Result<int> RingEdge::receive(Take take) {
     made_room = true;
   }
   if (!made_room) return count;
+  // Pairs with the fence in flush(): either the writer sees the room, or we see writer_waits.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (in_ring_.writer_waits.load(std::memory_order_relaxed) != 0) {
     in_ring_.writer_waits.store(0, std::memory_order_relaxed);
-    // Urgent, because even an idle engine has to get rid of what it has sent.
+    // Urgent, because an idle engine too has to send the rest of its queue.
     peer_.doorbell.ring(Urgency::kUrgent);
   }
   return count;
@@ -132,7 +135,8 @@ Result<int> RingEdge::receive(Take take) {
 
 bool RingEdge::closed() {
   if (peer_.closed.load(std::memory_order_acquire) == 0) return false;
-  return in_.peek().empty();  // after the look at `closed`, which was the last thing it did
+  // After the load of `closed`, which the peer sets after its last message.
+  return in_.peek().empty();
 }
 
 }  // namespace hvd

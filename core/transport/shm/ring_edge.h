@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edges through memory: rings between a rank and its parent, and a seat with a doorbell for each
-// rank. The ranks of one host share the memory, or the threads of one process.
+// Edges of the control tree through memory: two rings between a rank and its parent, and an
+// endpoint with a doorbell for each rank. The memory is shared by the ranks of one host, or by the
+// threads of one process in tests.
 #pragma once
 
 #include <array>
@@ -17,21 +18,26 @@
 
 namespace hvd {
 
-// In shared memory, zero at first; one per rank. Whoever polls never looks at the doorbell's line,
-// and so does not take it from those who use it.
+// In shared memory, zero at first; one per rank. A polling rank never reads the cache line of the
+// doorbell, so it does not take that line from the ranks that ring.
 struct ControlEndpoint {
   alignas(64) Doorbell doorbell;
-  alignas(64) std::atomic<uint32_t> closed;
+  alignas(64) std::atomic<uint32_t> closed;  // 1 once an edge of this rank is destroyed
 };
 
 // In shared memory, zero at first.
 struct ControlRing {
-  alignas(64) std::atomic<uint32_t> writer_waits;  // for room, and wants its doorbell rung
+  // 1: the writer waits for room. The reader clears it and rings the writer's doorbell.
+  alignas(64) std::atomic<uint32_t> writer_waits;
   CellRing cells;
 };
 
-// Finds seats and rings in the memory of `ranks` ranks. Which ranks are neighbours does not matter:
-// each has at most one parent, so that its two rings are named by it alone.
+// Finds endpoints and rings in the memory of `ranks` ranks:
+//
+//   | endpoint of rank 0 … ranks-1 | ring up, ring down of rank 0 | … of rank 1 | …
+//
+// The shape of the tree does not matter: each rank has at most one parent, so the child alone
+// identifies its two rings. Does not own the memory, which must outlive it.
 class ControlMemory {
  public:
   static size_t bytes_needed(int ranks);
@@ -48,6 +54,8 @@ class ControlMemory {
   const int ranks_;
 };
 
+// Threads: as for ControlEdge. The memory must outlive the edge. send() and receive() fail only for
+// malformed messages.
 class RingEdge final : public ControlEdge {
  public:
   static std::unique_ptr<RingEdge> to_parent(const ControlMemory& memory, int rank, int parent);
@@ -72,8 +80,8 @@ class RingEdge final : public ControlEdge {
   CellReader in_;
   CellWriter out_;
   MessageCutter cutter_;
-  ByteBuffer queue_;
-  size_t queue_start_ = 0;
+  ByteBuffer queue_;                         // bytes that did not fit into the ring
+  size_t queue_start_ = 0;                   // bytes before this are already in the ring
   Urgency queue_urgency_ = Urgency::kUsual;  // of the most urgent message in the queue
 };
 

@@ -28,11 +28,11 @@ namespace {
 constexpr char kDirectory[] = "/dev/shm";
 constexpr std::string_view kPrefix = "horovod-";
 constexpr size_t kPage = 4096;
-// MADV_POPULATE_WRITE, which the headers of older systems do not have.
+// MADV_POPULATE_WRITE, which the headers of older systems lack.
 constexpr int kPopulateWrite = 23;
 
-// What the last page of a segment starts with. A pid may name another process in another
-// namespace, so whoever opens a segment makes sure that it is the one that was meant.
+// The start of the last page of a segment. In another namespace a pid may name another process, so
+// attach() checks that it has opened the right memory.
 struct Identity {
   uint64_t token[2];
 };
@@ -51,7 +51,7 @@ Identity& identity_of(Bytes whole) {
   return *reinterpret_cast<Identity*>(whole.data() + whole.size() - kPage);
 }
 
-// Files whose creator died before all had them open: nobody holds their lock any more.
+// Removes files whose creator died before all peers had opened them: no process holds their lock.
 void unlink_orphans() {
   DIR* directory = opendir(kDirectory);
   if (directory == nullptr) return;
@@ -66,7 +66,7 @@ void unlink_orphans() {
   closedir(directory);
 }
 
-// Under strict accounting a page of a memfd can be refused when it is first used.
+// Whether the kernel accounts strictly, so that it can refuse a page of a memfd at its first use.
 bool memfd_can_run_out() {
   const int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
   char mode = '0';
@@ -77,7 +77,7 @@ bool memfd_can_run_out() {
   return mode == '2';
 }
 
-// Gives the file its size, and pages where these can run out; 0 or an error number.
+// Sets the size of the file, and allocates its pages where these can run out. Returns 0 or errno.
 int reserve(int fd, SegmentKind kind, size_t bytes) {
   const auto length = static_cast<off_t>(bytes);
   if (ftruncate(fd, length) != 0) return errno;
@@ -96,7 +96,7 @@ Result<int> open_new(SegmentKind kind, const std::string& path, size_t bytes) {
     if (fd < 0) return unavailable(io_error("memfd_create", errno).message());
   } else {
     unlink_orphans();
-    // Another process that looks for orphans may take the file for one before it is locked.
+    // Before the file is locked, unlink_orphans() of another process may have removed it: repeat.
     struct stat info {};
     do {
       if (fd >= 0) close(fd);
@@ -123,7 +123,7 @@ Result<Bytes> map(int fd, size_t bytes) {
   return Bytes(static_cast<std::byte*>(address), bytes);
 }
 
-// The kHeap segments of this process, by name, for as long as anybody has them.
+// The kHeap segments of this process, by name, as long as at least one Segment uses them.
 class HeapBlocks {
  public:
   static HeapBlocks& instance() {
@@ -244,12 +244,12 @@ Status Segment::populate(Bytes part) {
     return Status::ok();
   }
   if (errno != EINVAL) {
-    // EFAULT and ENOMEM, where touching the page would be SIGBUS.
+    // EFAULT or ENOMEM: touching the page would raise SIGBUS.
     return unavailable(
         io_error(fmt::format("no room for {} bytes of shared memory", part.size()), errno)
             .message());
   }
-  // Kernels before 5.14: touching a page is as good, and never changes what another rank wrote.
+  // Kernels before 5.14: touch each page, by an atomic operation that keeps what other ranks wrote.
   for (uintptr_t page = begin; page < end; page += kPage) {
     std::atomic_ref<char>(*reinterpret_cast<char*>(page)).fetch_or(0, std::memory_order_relaxed);
   }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A piece of memory that several processes of one host map.
 //
-// Nothing is left behind, whenever and however processes die: the memory is a memfd, which has no
-// name and ends with its last user, and which a container's small /dev/shm does not limit. Peers
-// open it through /proc/<pid>/fd, which needs a common pid namespace; containers that share only
-// /dev/shm use a named file there instead, which is unlinked once all have it open. Should all die
-// before that, the file is unlinked by the next create(): nobody holds its lock.
+// No memory is left behind when processes die: it is a memfd, which has no name, is freed with its
+// last user, and is not limited by a container's small /dev/shm. Peers open it through
+// /proc/<pid>/fd, which needs a common pid namespace. Containers that share only /dev/shm use a
+// named file there instead, which is unlinked once all ranks have opened it. If all of them die
+// before that, no process holds the lock of the file any more, and the next create() unlinks it.
 //
 // Memory that can run out is reserved as a whole when it is created: a write to a page that
 // /dev/shm has no room for ends the process with SIGBUS. A memfd has no limit of its own, so its
-// pages are made when they are first used, unless the system counts all memory
+// pages are allocated when they are first used, unless the system counts all memory
 // (vm.overcommit_memory=2).
 #pragma once
 
@@ -28,12 +28,14 @@ enum class SegmentKind {
   kHeap,   // threads of one process: lets the thread sanitizer see every access
 };
 
+// One per process and piece of memory; it owns the mapping. create(), attach() and populate() are
+// safe from any thread, the rest belongs to the owner.
 class Segment {
  public:
-  // `bytes` of zeros. kUnavailable when the machine cannot (no room, no permission).
+  // `bytes` of zeros, page-aligned. kUnavailable when the machine cannot (no room, no permission).
   static Result<std::unique_ptr<Segment>> create(SegmentKind kind, size_t bytes);
-  // `descriptor` is what the creator's descriptor() said; it has to come from a trusted peer. The
-  // creator has to be alive still.
+  // `descriptor` is the creator's descriptor(). It must come from a trusted peer, and the creator
+  // must still hold the segment. kUnavailable when the memory cannot be opened or is another one.
   static Result<std::unique_ptr<Segment>> attach(const std::string& descriptor);
 
   ~Segment();
@@ -43,11 +45,11 @@ class Segment {
   Bytes memory() const { return memory_; }
   const std::string& descriptor() const { return descriptor_; }
 
-  // Once every peer is attached; the memory stays.
+  // Removes the name of a kNamed segment; the memory stays. Call it once every peer is attached.
   void forget_name();
 
-  // Makes the pages of `part` present and mapped now, so that no later write faults. kUnavailable
-  // when there is no room for them.
+  // Allocates and maps the pages of `part` now, so that no later write faults. Does not change
+  // their contents. kUnavailable when there is no room for them.
   static Status populate(Bytes part);
 
  private:

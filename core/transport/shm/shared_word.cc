@@ -12,8 +12,8 @@
 namespace hvd {
 namespace {
 
-// Futexes are 32 bits wide: the half with the sleeper bit. Within one sleep it cannot come back to
-// the value it had, since that would take 2^31 raises.
+// A futex has 32 bits: the half with the sleeper bit. It cannot return to its old value within one
+// sleep, since that would take 2^31 raises.
 uint32_t* low_half(std::atomic<uint64_t>& word) {
   static_assert(std::endian::native == std::endian::little);
   return reinterpret_cast<uint32_t*>(&word);
@@ -22,6 +22,8 @@ uint32_t* low_half(std::atomic<uint64_t>& word) {
 }  // namespace
 
 void SharedWord::sleep(uint64_t seen, std::chrono::microseconds at_most) {
+  // The bit is set before the kernel compares the word: a raise() in between changes the word, and
+  // FUTEX_WAIT returns at once. If another thread sleeps already, the bit is set.
   uint64_t expected = seen << 1;
   const uint64_t marked = expected | 1;
   if (!word_.compare_exchange_strong(expected, marked, std::memory_order_acq_rel) &&

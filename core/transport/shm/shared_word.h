@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number in shared memory that one rank raises and others wait for.
+// A number in shared memory that one rank raises and other ranks wait for.
 //
-// The lowest bit says that somebody sleeps, so that raising it costs one atomic exchange and a
-// system call only when there is a sleeper to wake (0.03 us dearer than a plain store, measured).
+// The lowest bit of the word marks that a thread sleeps on it. So raising the number costs one
+// atomic exchange, and a system call only if there is a thread to wake (0.03 us more than a plain
+// store, measured).
+//
+// One rank calls raise(); load() and sleep() are safe from any thread and process. Values are below
+// 2^63. Zeroed memory is a valid word with the value 0.
 #pragma once
 
 #include <atomic>
@@ -15,12 +19,12 @@ class SharedWord {
  public:
   uint64_t load() const { return word_.load(std::memory_order_acquire) >> 1; }
 
-  // Publishes `value` and everything written before it.
+  // Publishes `value`, and all earlier writes of this thread, to ranks that load it.
   void raise(uint64_t value) {
     if ((word_.exchange(value << 1, std::memory_order_acq_rel) & 1) != 0) wake();
   }
 
-  // Sleeps until somebody raises the word to another value than `seen`, or for `at_most`.
+  // Sleeps until the value is not `seen`, or for `at_most`. May return early.
   void sleep(uint64_t seen, std::chrono::microseconds at_most);
 
  private:

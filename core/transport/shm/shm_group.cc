@@ -6,7 +6,7 @@
 namespace hvd {
 namespace {
 
-// The arena comes first, then the control plane, then the pipes.
+// Byte offsets in the segment: the arena, then the control plane, then the pipes.
 size_t control_offset(int ranks) { return round_up(Arena::bytes_needed(ranks), 64); }
 size_t pipes_offset(int ranks) {
   return control_offset(ranks) + round_up(ControlMemory::bytes_needed(ranks), 64);
@@ -16,8 +16,8 @@ size_t pipes_offset(int ranks) {
 
 size_t ShmGroup::bytes_needed(int ranks) {
   const auto pairs = static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
-  // Pages of pipes that nobody uses are never made in a memfd, so that all pairs cost address space
-  // only. A file in /dev/shm has them all, 2 MiB for four ranks: it would run out later.
+  // In a memfd the pages of an unused pipe are never allocated, so it costs address space only. A
+  // file in /dev/shm gets all of them at once, 2 MiB for four ranks, since it could run out later.
   return pipes_offset(ranks) + pairs * pipe_bytes(pipe_capacity(ranks));
 }
 

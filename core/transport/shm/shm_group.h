@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that the ranks of one host share for one communicator: an arena for collectives, a
-// pipe for each ordered pair and the control plane, in one segment of memory.
+// Everything that the ranks of one host share for one communicator, in one segment of memory:
+//
+//   | arena                                             | control plane      | pipes         |
+//   | failure | marks by rank | lifelines | (page) slots | endpoints | rings | ranks × ranks |
+//
+// The pipe from local rank a to local rank b has the index a * ranks + b.
 #pragma once
 
 #include <memory>
@@ -22,23 +26,25 @@ namespace hvd {
 struct ShmGroupOptions {
   SegmentKind kind = SegmentKind::kMemfd;
   int local_rank = 0;
-  std::vector<int>
-      job_ranks;    // the ranks of this host, as the rendezvous server and failures call them
-  std::string key;  // of this host and communicator in the rendezvous server; no other use of it
+  std::vector<int> job_ranks;  // the ranks of this host: ranks of the job, by local rank
+  std::string key;             // at the rendezvous server; unique for this host and communicator
 };
 
+// Owns the mapping of the segment, the arena and the pipes. Each part has its own rules about
+// threads; the accessors are safe from any thread.
 class ShmGroup {
  public:
-  // Collective over the ranks of the host: the first creates the memory, the others attach. All
-  // succeed, or all get kUnavailable with the reason and nothing is left; other errors are those
-  // of the rendezvous server and of `health`. `lifelines` and `health` outlive the links.
+  // Collective over the ranks of the host: local rank 0 creates the memory, the other ranks attach.
+  // All succeed, or all get kUnavailable with the reason and no memory is left behind. Other errors
+  // are errors of the rendezvous server and of `health`. `lifelines` and `health` must outlive the
+  // group.
   static Result<std::unique_ptr<ShmGroup>> join(const ShmGroupOptions& options,
                                                 RendezvousClient& rendezvous,
                                                 LifelineHolder& lifelines, Health& health,
                                                 Deadline deadline);
 
-  // Whether all of `hosts`, given by their key and ranks, have joined or will. The same
-  // answer for everybody who asks.
+  // Whether on all of `hosts` the ranks have joined their group, or will. Waits for the answer of
+  // every rank. All ranks get the same result.
   struct HostMembers {
     std::string key;
     std::vector<int> job_ranks;
@@ -47,15 +53,15 @@ class ShmGroup {
                                         RendezvousClient& rendezvous, const Health& health,
                                         Deadline deadline);
 
-  // The memory is zeroed and large enough, see bytes_needed; every rank of the host has it.
+  // `segment` has at least bytes_needed() bytes, zeroed, and every rank of the host maps it.
   ShmGroup(std::unique_ptr<Segment> segment, int local_rank, std::vector<int> job_ranks,
            LifelineHolder& lifelines, Health& health);
   static size_t bytes_needed(int ranks);
 
   Arena& arena() { return *arena_; }
-  // For ranks as counted on this host.
+  // Uses local ranks.
   const ControlMemory& control() const { return control_; }
-  // From and to the host's `local_rank`-th rank, which is not this one.
+  // The links from and to another local rank.
   InLink& in(int local_rank) { return *in_[local_rank]; }
   OutLink& out(int local_rank) { return *out_[local_rank]; }
 

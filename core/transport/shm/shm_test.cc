@@ -23,7 +23,7 @@ using testing::run_host;
 
 Deadline soon() { return Deadline::after(20s); }
 
-// Whether a segment still has a name that outlives its processes.
+// Whether a segment still has a name, which would outlive its processes.
 bool has_name(const std::string& descriptor) {
   const std::string token = descriptor.substr(descriptor.rfind(':') + 1);
   return access(("/dev/shm/horovod-" + token).c_str(), F_OK) == 0;
@@ -128,7 +128,7 @@ TEST(Arena, AWaitForASleepingRankEndsAtTheDeadlineAndTellsEverybody) {
   run_host(3, SegmentKind::kHeap, [](ShmGroup& links, Health& health) {
     Arena& arena = links.arena();
     const uint64_t turn = arena.begin_turns(1);
-    if (arena.rank() == 0) return;  // leaves: the others must not wait for ever
+    if (arena.rank() == 0) return;  // leaves: the other ranks must not wait without end
     const Status status = arena.wait_all(ArenaStage::kFilled, turn, Deadline::after(50ms));
     EXPECT_FALSE(status.is_ok());
     EXPECT_TRUE(health.failed());
@@ -146,7 +146,7 @@ TEST(Arena, AFailureElsewhereEndsTheWaitsOfAllRanksOfTheHost) {
     const Status status = arena.wait_all(ArenaStage::kFilled, turn, soon());
     EXPECT_EQ(status.lost_rank(), 17) << status.to_string();
     EXPECT_EQ(status.message(), "rank 17: host b: connection reset");
-    // Stay until the others have seen it.
+    // Stay until the other ranks have seen the failure.
     (void)arena.wait_all(ArenaStage::kReduced, turn, Deadline::after(100ms));
   });
 }
@@ -223,7 +223,7 @@ TEST(Arena, ARankThatEndsBecauseOfALossElsewhereIsNotTheOneThatWasLost) {
   waitpid(child, nullptr, 0);
 }
 
-// Kills a process of a gigabyte. Returns how long it took until a rank that waits has seen it.
+// Kills a process of 1 GiB. Returns the time until a waiting rank has seen its death.
 std::chrono::steady_clock::duration kill_a_large_process() {
   constexpr size_t kVictimBytes = size_t{1} << 30;
   auto segment = Segment::create(SegmentKind::kMemfd, ShmGroup::bytes_needed(2));
@@ -270,7 +270,7 @@ std::chrono::steady_clock::duration kill_a_large_process() {
 }
 
 TEST(Lifeline, SigkillOfALargeProcessIsSeenWithinMilliseconds) {
-  // The best of five: the machine may be busy with something else.
+  // The best of five: the machine may be busy.
   auto best = std::chrono::steady_clock::duration::max();
   for (int i = 0; i < 5 && best >= 20ms; ++i) best = std::min(best, kill_a_large_process());
   EXPECT_LT(best, 20ms);

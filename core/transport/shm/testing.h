@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of one host as threads, each with what its process would have.
+// The ranks of one host as threads, each with the objects that its process would have.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@
 
 namespace hvd::testing {
 
-// A LifelineHolder and the thread it runs on.
+// A LifelineHolder and its thread.
 class LifelineThread {
  public:
   LifelineThread() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the links that peers open to one communicator wait until its mesh takes them. They may come
-// before the mesh exists.
+// Holds the links that peers have opened to one communicator until its mesh takes them. Links may
+// arrive before the mesh exists.
 #pragma once
 
 #include <atomic>
@@ -15,19 +15,20 @@
 
 namespace hvd {
 
+// Safe from any thread: hvd-net puts links, the thread of the mesh takes them.
 class Inbox {
  public:
   static Result<std::shared_ptr<Inbox>> create();
 
   struct Item {
-    int from;  // rank in the job
+    int from;  // rank of the job
     std::unique_ptr<InLink> link;
   };
   // False if that rank has opened a link already.
   bool put(Item item) HVD_EXCLUDES(mutex_);
-  // All that came since the last call; without a lock or a system call when there is nothing.
+  // The links that arrived since the last call. No lock and no system call when there are none.
   std::vector<Item> take() HVD_EXCLUDES(mutex_);
-  // Readable while there is something to take.
+  // Readable while there are links to take.
   int descriptor() const { return event_.get(); }
 
  private:
@@ -37,7 +38,7 @@ class Inbox {
   std::atomic<bool> any_{false};
   Mutex mutex_;
   std::vector<Item> items_ HVD_GUARDED_BY(mutex_);
-  std::set<int> seen_ HVD_GUARDED_BY(mutex_);
+  std::set<int> seen_ HVD_GUARDED_BY(mutex_);  // ranks that have opened a link
 };
 
 }  // namespace hvd

@@ -24,7 +24,7 @@ Result<LocalListener> listen_local() {
   if (!socket.valid()) return io_error("make a Unix socket", errno);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  // An address that ends after its family lets the kernel choose a name.
+  // With an address that ends after its family the kernel chooses a name.
   if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)) != 0) {
     return io_error("bind a Unix socket", errno);
   }
@@ -43,7 +43,7 @@ Result<Fd> connect_local(const std::string& name, Deadline deadline) {
     return invalid_argument("not the name of a Unix socket");
   }
   std::memcpy(address.sun_path + 1, name.data(), name.size());
-  // Blocking until connected: a non-blocking connect to a full queue fails instead of waiting.
+  // Blocking until it is connected: a non-blocking connect to a full listener fails at once.
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return io_error("make a Unix socket", errno);
   const auto wait = std::max(std::chrono::milliseconds(deadline.poll_milliseconds()),

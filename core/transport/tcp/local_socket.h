@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets between processes of one host that share a network namespace, over an abstract Unix
-// address: no port, no file to leave behind, nothing that another machine could reach.
+// address: no port, no file that could be left behind, and not reachable from another machine.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct LocalListener {
 };
 Result<LocalListener> listen_local();
 
-// Non-blocking once it is connected.
+// The socket is non-blocking once it is connected. Waits until the deadline for a full listener.
 Result<Fd> connect_local(const std::string& name, Deadline deadline);
 
 }  // namespace hvd

@@ -13,9 +13,10 @@
 namespace hvd {
 namespace {
 
-// Acceptors have the numbers from 1 on in the upper half of their tokens.
+// First token of connections that have not greeted yet. Acceptors use the numbers from 1 on in the
+// upper half of their tokens.
 constexpr uint64_t kGuestTokens = uint64_t{1} << 60;
-// Authenticated, so members of the job; the limit guards against a rank gone wild.
+// They are authenticated, so they belong to the job; the limit guards against a faulty rank.
 constexpr size_t kMostGuests = 4096;
 
 }  // namespace
@@ -81,7 +82,7 @@ Status PeerAcceptor::listen(Fd listener, const std::string& name) {
   options.name = name;
   options.tls = options_.tls;
   options.handshake_timeout = options_.patience;
-  // All ranks may open their links in the same moment.
+  // All ranks may open their links at the same time.
   options.max_pending = std::max<size_t>(256, 2 * static_cast<size_t>(options_.size));
   const uint64_t token = (acceptors_.size() + 1) << 32;
   HVD_TRY_ASSIGN(auto acceptor,
@@ -116,12 +117,14 @@ void PeerAcceptor::greet(AuthenticatedStream peer) {
                                                           Deadline::after(options_.patience)}));
   const Status added = poller_.add(fd, kReadable, token);
   if (!added.is_ok()) return refuse(token, added);
-  advance(token);  // often it is there already; with TLS no poller would tell
+  // The greeting has often arrived already. With TLS it may be in the buffer of the TLS library,
+  // where the poller cannot see it.
+  advance(token);
 }
 
 void PeerAcceptor::advance(uint64_t token) {
   const auto found = pending_.find(token);
-  if (found == pending_.end()) return;  // an event from before it was closed
+  if (found == pending_.end()) return;  // the event happened before it was closed
   PendingPeer& pending = *found->second;
   auto message = pending.reader.advance(*pending.peer.stream);
   if (!message.is_ok()) return refuse(token, message.status());

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets peers in: authenticates each connection, reads its greeting and hands it on. A peer that
-// says nothing, or the wrong thing, is logged and closed, and nobody else notices.
-//
-// Belongs to the thread that runs its poller.
+// Accepts connections of peers: authenticates each one, reads its greeting and passes it on. A peer
+// that sends no greeting, or a wrong one, is logged and closed, without effect on other
+// connections.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +26,12 @@ namespace hvd {
 // Sends the greeting on a fresh connection.
 Status send_hello(AuthenticatedStream& peer, const Hello& hello, Deadline deadline);
 
-// Reads one greeting and not a byte more: what follows belongs to whoever gets the connection.
+// Reads one greeting and no byte more: the bytes that follow belong to the next owner of the
+// connection.
 class HelloReader {
  public:
   explicit HelloReader(const Secret& key);
-  // The whole message, or nothing until more has arrived.
+  // The whole message, or nullopt until more bytes have arrived.
   Result<std::optional<ByteBuffer>> advance(Stream& stream);
 
  private:
@@ -39,6 +39,8 @@ class HelloReader {
   ByteBuffer bytes_;
 };
 
+// Belongs to the thread that runs its poller (hvd-net), except listen() before that thread starts.
+// `poller` must outlive it. Owns the listeners, and connections until they are passed to OnPeer.
 class PeerAcceptor {
  public:
   struct Options {
@@ -46,9 +48,10 @@ class PeerAcceptor {
     int size = 0;
     std::string round;
     bool tls = false;
-    std::chrono::milliseconds patience{10'000};  // for the handshake, and again for the greeting
+    std::chrono::milliseconds patience{10'000};  // each, for the handshake and for the greeting
   };
-  // Called with each peer of this job and round; an error is logged and the peer closed.
+  // Called with each connection of this job and round. An error is logged and closes the
+  // connection.
   using OnPeer = std::function<Status(const Hello& hello, AuthenticatedStream peer)>;
 
   PeerAcceptor(Options options, const Secret& secret, Poller& poller, OnPeer on_peer);
@@ -58,9 +61,10 @@ class PeerAcceptor {
 
   Status listen(Fd listener, const std::string& name);
 
-  // Whether the event was ours.
+  // Whether the event belongs to a listener or a pending connection.
   bool on_event(const PollEvent& event);
   Deadline next_deadline() const;
+  // Closes connections that have not authenticated or greeted in time.
   void expire();
 
  private:
@@ -75,7 +79,7 @@ class PeerAcceptor {
   Poller& poller_;
   const OnPeer on_peer_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
-  std::map<uint64_t, std::unique_ptr<PendingPeer>> pending_;  // by age
+  std::map<uint64_t, std::unique_ptr<PendingPeer>> pending_;  // by token, which is by age
   uint64_t next_token_;
 };
 

@@ -14,8 +14,8 @@
 namespace hvd {
 namespace {
 
-// Namespaces and devices are told apart by number; 0 where the system does not show it, so that
-// ranks on such systems compare equal and are told apart by the rest of their identity.
+// The number identifies a namespace or device. It is 0 where the system does not show it: ranks on
+// such systems compare equal here, and the rest of their identity distinguishes them.
 uint64_t inode_of(const char* path) {
   struct stat info {};
   return ::stat(path, &info) == 0 ? info.st_ino : 0;
@@ -106,7 +106,8 @@ std::vector<Endpoint> PeerDirectory::reachable(int peer) const {
     const bool ours = std::any_of(mine.begin(), mine.end(), [&](const auto& own) {
       return same_address(own.endpoint, address.endpoint);
     });
-    // Every machine has a loopback, and many have the same bridge address for their containers.
+    // Every machine has a loopback address, and many machines use the same bridge address for their
+    // containers: to another machine such an address would lead back to itself.
     if ((address.loopback || ours) && !same_network(peer)) continue;
     const bool neighbour = std::any_of(mine.begin(), mine.end(),
                                        [&](const auto& own) { return same_subnet(own, address); });

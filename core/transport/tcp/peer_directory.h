@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is in the job, on which host, and how to reach each rank. Plain arithmetic over the records
-// that all ranks have published, and the same on every rank.
+// The ranks of the job, their hosts, and the addresses that reach them. Pure computation over the
+// records that all ranks have published; the topology is the same on every rank.
 #pragma once
 
 #include <string>
@@ -14,9 +14,10 @@
 
 namespace hvd {
 
-// This process, without addresses.
+// The record of this process, without addresses.
 Result<PeerRecord> describe_this_process(const std::string& host_name);
 
+// Immutable, so it is safe from any thread. Ranks are those of the job.
 class PeerDirectory {
  public:
   PeerDirectory(int rank, std::vector<PeerRecord> records);
@@ -24,24 +25,25 @@ class PeerDirectory {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(records_.size()); }
   const PeerRecord& operator[](int rank) const { return records_[rank]; }
-  // Hosts of the ranks `among`, in that order.
+  // The topology of a communicator whose rank i is rank among[i] of the job.
   Topology topology(const std::vector<int>& among) const;
 
-  // Whether a local socket of that rank can be reached from here.
+  // Whether this rank can reach the Unix socket of `peer`: same host and network namespace.
   bool is_local(int peer) const;
-  // Whether no rank needs TCP to reach us, nor we to reach them.
+  // Whether this rank needs no TCP: it can reach the Unix sockets of all ranks, and they reach its.
   bool all_local() const;
-  // Where to reach a rank that is not local, best first: addresses in one of our own subnets, then
-  // the others. Those that would lead back to this machine are left out.
+  // Addresses of a rank that is not local, best first: those in one of our own subnets, then the
+  // rest. Without addresses that would lead back to this machine.
   std::vector<Endpoint> reachable(int peer) const;
 
-  // Ranks under our kernel, which may count as several hosts: containers share its cores. With four
-  // of them on two cores 4 bytes take 57 us if this decides how long to spin, else 370.
+  // Number of ranks under our kernel. Containers share its cores, although they may count as
+  // several hosts. With four ranks on two cores an operation of 4 bytes takes 57 us if this number
+  // decides how long to spin, and 370 us if the ranks of the host decide.
   int ranks_on_machine() const;
 
-  // Whether processes of `rank` and ours see each other's pids.
+  // Whether the process of `peer` and ours are in one pid namespace.
   bool shares_pids(int peer) const;
-  // How these ranks of one host can share memory.
+  // The kind of memory that these ranks of one host can share.
   SegmentKind segment_kind(const std::vector<int>& ranks) const;
 
  private:

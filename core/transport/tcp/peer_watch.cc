@@ -16,10 +16,11 @@
 namespace hvd {
 namespace {
 
-constexpr uint64_t kTokens = uint64_t{1} << 61;  // a channel has an even one, its process the next
+// First token of the watch. A channel has an even token, its process (pidfd) the next odd one.
+constexpr uint64_t kTokens = uint64_t{1} << 61;
 
-// A host that loses its power or its network closes nothing: after eleven seconds without an
-// answer to a probe its connections count as closed.
+// A host that loses its power or its network closes no connection. After 5 s of silence the kernel
+// sends three probes, 2 s apart; without an answer the connection counts as closed after 11 s.
 void probe_when_silent(int socket) {
   const auto set = [socket](int level, int name, int value) {
     (void)::setsockopt(socket, level, name, &value, sizeof(value));
@@ -55,9 +56,9 @@ struct PeerWatch::Edge {
   std::string name;
   Fd process;
   uint64_t token;
-  uint32_t polled_for = 0;                                     // 0: the poller does not know it
-  bool closed = false;                                         // said goodbye, or was lost
-  Deadline::Clock::time_point heard = Deadline::Clock::now();  // its last sign of life
+  uint32_t polled_for = 0;  // events; 0: not yet added to the poller
+  bool closed = false;      // the peer has sent a goodbye, or is lost
+  Deadline::Clock::time_point heard = Deadline::Clock::now();  // time of its last message
 };
 
 PeerWatch::PeerWatch(int rank, int size, std::chrono::milliseconds heartbeat_timeout,
@@ -118,7 +119,7 @@ Status PeerWatch::wait_complete(Deadline deadline) {
 }
 
 void PeerWatch::say_goodbye() {
-  listener_.reset();  // without the lock, which spread() takes
+  listener_.reset();  // without our mutex, which spread() takes
   MutexLock lock(mutex_);
   leaving_ = true;
   for (const auto& edge : edges_) send_to(*edge, {WatchMessage::Kind::kGoodbye, rank_});
@@ -128,14 +129,15 @@ void PeerWatch::spread(const Status& reason) {
   MutexLock lock(mutex_);
   failed_ = true;
   try {
-    // Unchanged if it came from another rank: the origin stays who it was.
+    // A failure from another rank is sent unchanged, so that it keeps its origin.
     const bool passed_on =
         heard_.has_value() && failure_from(*heard_).message() == reason.message();
     spread_ = passed_on ? *heard_ : failure_message(rank_, seen_by_others(rank_, reason));
-    // At once and on this thread: a process that fails may end before another thread gets to run.
+    // At once and on this thread: a failing process may end before another thread runs.
     for (const auto& edge : edges_) send_to(*edge, *spread_);
   } catch (...) {
-    // No memory for a message. The ends of our connections cost none, and say that we are lost.
+    // There is no memory for a message. Closing our connections needs none, and peers then report
+    // this rank as lost.
     for (const auto& edge : edges_) (void)::shutdown(edge->channel.fd(), SHUT_RDWR);
   }
   changed_.notify_all();
@@ -144,7 +146,7 @@ void PeerWatch::spread(const Status& reason) {
 
 void PeerWatch::send_to(Edge& edge, const WatchMessage& message) {
   if (edge.closed) return;
-  // An error here means that the peer is gone; the reader finds that out and says so.
+  // An error here means that the peer is gone; read() detects and reports that.
   if (edge.channel.queue_send(encode(message)).is_ok()) (void)edge.channel.flush_some();
 }
 
@@ -159,7 +161,7 @@ bool PeerWatch::on_event(const PollEvent& event) {
     if (found == edges_.end() || (*found)->closed) return true;
     Edge& edge = **found;
     (void)edge.channel.flush_some();
-    failure = read(edge);  // first: a goodbye may have come just before the end
+    failure = read(edge);  // first: a goodbye may have arrived just before the process ended
     const bool ended = (event.token & 1) != 0;
     if (failure.is_ok() && ended && !edge.closed) {
       failure = peer_lost(edge.peer, edge.name + ": its process has ended");
@@ -167,7 +169,7 @@ bool PeerWatch::on_event(const PollEvent& event) {
     if (ended) close(edge);
     if (leaving_) failure = Status::ok();
   }
-  // Without the lock, which spread() takes.
+  // Without our mutex: health_ calls spread(), which takes it.
   if (!failure.is_ok()) health_.fail(failure);
   return true;
 }
@@ -214,7 +216,8 @@ void PeerWatch::update() {
       if (edge->process.valid()) {
         (void)poller_.add(edge->process.get(), kReadable, edge->token + 1);
       }
-      // Messages may have come with the greeting, where no poller sees them.
+      // Messages that arrived together with the greeting are already in the channel's buffer, where
+      // the poller cannot see them.
       if (Status found = read(*edge); failure.is_ok()) failure = std::move(found);
     }
     if (leaving_) failure = Status::ok();
@@ -233,9 +236,9 @@ void PeerWatch::beat() {
     MutexLock lock(mutex_);
     if (failed_ || leaving_ || !next_beat_.expired()) return;
     const auto now = Deadline::Clock::now();
-    // A quarter late, so absent for half of the timeout: the machine slept, or this process was
-    // stopped. What others said meanwhile may still be on its way, and they may have been stopped
-    // as well: everybody gets a fresh period.
+    // This beat is late by a quarter of the timeout, so this process did not run for half of it:
+    // the machine slept, or the process was stopped. Messages of peers may still be on their way,
+    // and the peers may have been stopped too. So every peer gets a fresh period.
     const bool we_were_absent = now - next_beat_.when() > heartbeat_timeout_ / 4;
     next_beat_ = Deadline::at(now + heartbeat_timeout_ / 4);
     if (health_.take_progress()) moved_here_ = now;
@@ -250,7 +253,7 @@ void PeerWatch::beat() {
                         "(HOROVOD_HEARTBEAT_TIMEOUT_SECONDS)",
                         edge->name, std::chrono::duration<double>(heartbeat_timeout_).count()));
       }
-      // Who does not read gets no second message.
+      // A peer that does not read gets no second message, so that the queue stays short.
       if (!edge->channel.wants_write()) send_to(*edge, alive);
     }
   }

@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Knows when a rank dies, and lets every rank know why the job has failed.
+// Detects the death of a rank, and sends the reason of a failure to every rank.
 //
-// Rank r is connected with the ranks r ± 2^k: few connections for each, and from any rank to any
-// other in few steps. A rank that leaves says goodbye; a connection that ends without is a loss.
-// On one host the process itself is watched too, because its connections may live on in children
-// that it forked. Every quarter of the heartbeat timeout each says that it is alive: who has been
-// silent for all of it is frozen, or cannot be reached, and is lost. With that each says how long
-// ago any rank has moved data, so that a rank that waits knows whether others are busy. A failure,
-// wherever it was found, goes from rank to rank as one small message, which each passes on once; so
-// all name the same cause, and a rank that left because of the failure is not taken for the one
-// that was lost.
+// Rank r has connections to the ranks r ± 2^k: 2 log2(size) connections per rank, and at most
+// log2(size) hops between any two ranks:
+//
+//   size 8, rank 0 opens to 1, 2, 4 (watch_targets) and accepts from 7, 6, 4 (watch_sources)
+//
+// How a loss is detected, from fast to slow:
+//   - A connection ends without a goodbye message: its peer is lost.
+//   - On one host the process itself is watched through a pidfd too, because its connections may
+//     stay open in children that it forked.
+//   - Every quarter of the heartbeat timeout each rank sends kAlive. A rank that was silent for the
+//     whole timeout is frozen or unreachable, and is lost.
+//   - TCP keepalive closes the connection of a host without power or network after 11 s.
+//
+// kAlive also carries how long ago any rank moved data, so that a waiting rank can tell whether the
+// other ranks are busy (progress_limit.h).
+//
+// A failure travels as one small message, which each rank passes on once. It keeps the rank that
+// found it and the text, so all ranks name the same cause, and a rank that ended because of the
+// failure is not taken for the lost one.
 #pragma once
 
 #include <chrono>
@@ -29,44 +39,48 @@
 
 namespace hvd {
 
-// The ranks that `rank` connects to; they also accept from `rank`'s mirror image.
+// The ranks that `rank` connects to.
 std::vector<int> watch_targets(int rank, int size);
 // The ranks that connect to `rank`.
 std::vector<int> watch_sources(int rank, int size);
 
-// on_event, update and beat belong to the thread that runs the poller; the rest may be called from
-// any.
+// on_event(), update(), beat() and next_beat() belong to the thread that runs the poller (hvd-net);
+// the rest is safe from any thread. It fails `health` without holding its own mutex, because
+// `health` calls spread(), which takes it.
 class PeerWatch {
  public:
-  // Listens to `health`, which outlives it.
+  // Listens to `health`. `health` and `poller` must outlive it.
   PeerWatch(int rank, int size, std::chrono::milliseconds heartbeat_timeout, Poller& poller,
             Health& health);
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
-  // `name` is how messages call the peer; `pid` is 0 unless its process can be watched.
-  // Fails when that rank is connected in this direction already.
+  // `name` is the peer's name in messages; `pid` is 0 if its process cannot be watched. Fails if
+  // that rank is connected in this direction already.
   Status add(int peer, bool outgoing, Channel channel, const std::string& name, int pid)
       HVD_EXCLUDES(mutex_);
   // Waits until every connection of the pattern has been made.
   Status wait_complete(Deadline deadline) HVD_EXCLUDES(mutex_);
-  // From now on our closed connections are no loss to the others, and theirs none to us; what fails
-  // here later is not their concern.
+  // Sends a goodbye to all peers: from now on they do not report our closed connections as a loss,
+  // nor do we report theirs. Later failures of this rank are not sent to them.
   void say_goodbye() HVD_EXCLUDES(mutex_);
 
+  // Whether the event belongs to the watch.
   bool on_event(const PollEvent& event) HVD_EXCLUDES(mutex_);
-  // Tells the poller about what other threads have added; before each wait.
+  // Registers connections that other threads have added with the poller. Call it before each wait.
   void update() HVD_EXCLUDES(mutex_);
-  // Says that we are alive and looks who else is, when it is time; after all events of a wait.
+  // If the next beat is due: sends kAlive to all peers and looks for silent ones. Call it after all
+  // events of a wait, so that messages that have arrived count.
   void beat() HVD_EXCLUDES(mutex_);
   Deadline next_beat() HVD_EXCLUDES(mutex_);
 
  private:
   struct Edge;
+  // Sends a failure of this rank, or one that it received, to all peers.
   void spread(const Status& reason) HVD_EXCLUDES(mutex_);
   void send_to(Edge& edge, const WatchMessage& message) HVD_REQUIRES(mutex_);
-  // Reads what has come. A failure to report, or ok.
+  // Reads the messages that have arrived. Returns a failure to report, or ok.
   Status read(Edge& edge) HVD_REQUIRES(mutex_);
   void close(Edge& edge) HVD_REQUIRES(mutex_);
   WatchMessage alive_message(Deadline::Clock::time_point now) const HVD_REQUIRES(mutex_);
@@ -82,16 +96,16 @@ class PeerWatch {
   CondVar changed_;
   std::vector<std::unique_ptr<Edge>> edges_ HVD_GUARDED_BY(mutex_);
   uint64_t next_token_ HVD_GUARDED_BY(mutex_);
-  size_t missing_ HVD_GUARDED_BY(mutex_);
+  size_t missing_ HVD_GUARDED_BY(mutex_);  // connections that are still to be made
   bool failed_ HVD_GUARDED_BY(mutex_) = false;
   bool leaving_ HVD_GUARDED_BY(mutex_) = false;
   Deadline next_beat_ HVD_GUARDED_BY(mutex_);
-  // When a rank last moved data: this one, seen at a beat, or any other.
+  // When this rank (checked at each beat), or any other rank, last moved data.
   Deadline::Clock::time_point moved_here_ HVD_GUARDED_BY(mutex_);
   Deadline::Clock::time_point moved_elsewhere_ HVD_GUARDED_BY(mutex_);
-  std::optional<WatchMessage> heard_ HVD_GUARDED_BY(mutex_);   // the failure as it came to us
-  std::optional<WatchMessage> spread_ HVD_GUARDED_BY(mutex_);  // what all are told
-  // Last: it calls spread() from the moment it is made.
+  std::optional<WatchMessage> heard_ HVD_GUARDED_BY(mutex_);   // the failure that we received
+  std::optional<WatchMessage> spread_ HVD_GUARDED_BY(mutex_);  // the failure that we send to peers
+  // Last member: it may call spread() as soon as it is constructed.
   std::unique_ptr<Health::Listener> listener_;  // until say_goodbye()
 };
 

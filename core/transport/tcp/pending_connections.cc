@@ -9,7 +9,8 @@
 namespace hvd {
 namespace {
 
-// Communicators that peers know of and we do not yet: a rank gone wild must not fill our memory.
+// Most communicators that peers use and this rank has not made yet. The limit keeps a faulty rank
+// from filling our memory.
 constexpr size_t kMostUnclaimed = 1024;
 
 Status has_one_already(const Hello& hello) {
@@ -77,7 +78,7 @@ Result<AuthenticatedStream> PendingConnections::wait_for_control(uint64_t commun
     MutexLock lock(mutex_);
     auto& arrived = entries_.at(communicator).control;
     while (!health.failed()) {
-      // Its empty place stays, so that a second connection of the same rank is refused.
+      // The empty entry stays, so that a second connection of the same rank is refused.
       if (const auto found = arrived.find(from); found != arrived.end()) {
         HVD_CHECK(found->second.stream != nullptr);
         return std::move(found->second);

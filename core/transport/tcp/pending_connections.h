@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the connections that peers open to our communicators wait until those take them. They may
-// come before the communicator exists here.
+// Holds the connections that peers have opened to our communicators until these take them. A
+// connection may arrive before the communicator exists on this rank.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,16 @@
 
 namespace hvd {
 
-// Safe from any thread. Ranks are those of the job.
+// Safe from any thread. Ranks are those of the job. Owns connections until they are taken.
 class PendingConnections {
  public:
-  // A data link or a control connection to the communicator of `hello`; fails when there is one of
-  // that rank already.
+  // Adds a data link or a control connection to the communicator of `hello`. Fails if that rank has
+  // one already, or if too many communicators are unknown here.
   Status put_data(const Hello& hello, std::unique_ptr<InLink> link) HVD_EXCLUDES(mutex_);
   Status put_control(const Hello& hello, AuthenticatedStream peer) HVD_EXCLUDES(mutex_);
 
-  // Where the data links of a communicator come in; once for each, and drop() ends it.
+  // The inbox for the data links of a communicator. Call it once per communicator, and drop() at
+  // its end.
   Result<std::shared_ptr<Inbox>> claim(uint64_t communicator) HVD_EXCLUDES(mutex_);
   void drop(uint64_t communicator) HVD_EXCLUDES(mutex_);
 
@@ -36,12 +37,12 @@ class PendingConnections {
  private:
   struct Entry {
     std::shared_ptr<Inbox> inbox;
-    std::map<int, AuthenticatedStream> control;
-    bool claimed = false;
+    std::map<int, AuthenticatedStream> control;  // by rank; without a stream once it is taken
+    bool claimed = false;                        // the communicator exists on this rank
   };
 
   Result<Entry*> find_or_make(uint64_t communicator) HVD_REQUIRES(mutex_);
-  // The entry that a peer asks for.
+  // The entry for a connection of a peer. Fails when there are too many unclaimed entries.
   Result<Entry*> entry_for(const Hello& hello) HVD_REQUIRES(mutex_);
 
   Mutex mutex_;

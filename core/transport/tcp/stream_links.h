@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two directions of a mesh over net/stream.h: each link has a connection of its own and uses it
-// in one direction.
+// Links over net/stream.h. Each link owns a connection and uses it in one direction. Threads and
+// failures: see link.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ class StreamOut final : public OutLink {
   const std::unique_ptr<Stream> stream_;
 };
 
-// What a link says about bytes that are not those which its peer has sent. `way` is the hosts at
+// Replaces the message of a link about bytes that its peer has not sent. `way` names the hosts at
 // both ends: "host a and host b".
 template <typename T>
 Result<T> name_tampering(Result<T> result, const std::string& way) {
@@ -58,7 +58,8 @@ class StreamIn final : public InLink {
   const std::string way_;
 };
 
-// The same with tags: verified bytes lie in memory of the stream and can be reduced there.
+// The same with tags. Verified bytes are in the memory of the stream, so a reduction can read them
+// there.
 class TaggedIn final : public InLink {
  public:
   TaggedIn(std::unique_ptr<TaggedStream> stream, std::string way)

@@ -8,8 +8,8 @@
 namespace hvd {
 namespace {
 
-constexpr uint32_t kMaxAddresses = 64;
-constexpr uint32_t kHelloMagic = 0x6f6c6548;  // no other message can pass for a greeting
+constexpr uint32_t kMaxAddresses = 64;        // of one record; a rank publishes at most 16
+constexpr uint32_t kHelloMagic = 0x6f6c6548;  // "Helo": no other message decodes as a greeting
 
 Status get_name(Decoder& in, std::string& name) {
   HVD_TRY(in.get(name));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks tell each other to find, greet and watch one another. Decoders take bytes from the
-// network: they refuse what is malformed, out of range or longer than it can be.
+// The messages by which ranks find, greet and watch each other. Decoders take bytes from the
+// network: they return kInvalidArgument for bytes that are malformed, out of range or too long.
+// Pure functions, safe from any thread. Fields are encoded in the order of their declaration
+// (net/codec.h); a Hello starts with a magic number.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +16,16 @@
 
 namespace hvd {
 
+// In bytes.
 inline constexpr size_t kNameLimit = 1024;          // of any text below
 inline constexpr size_t kHelloLimit = 2048;         // of an encoded Hello
 inline constexpr size_t kWatchMessageLimit = 2048;  // of an encoded WatchMessage
 
-// One rank, as it publishes itself in the rendezvous server.
+// The record of one rank, which the rank publishes at the rendezvous server.
 struct PeerRecord {
   std::string host_name;
   std::string boot_id;  // of the kernel that the rank runs on
-  uint64_t shm_device;  // of /dev/shm, which containers share or not
+  uint64_t shm_device;  // device of /dev/shm: equal if two containers share it
   uint64_t net_space;   // inode of the network namespace
   uint64_t pid_space;   // inode of the pid namespace
   int32_t pid;          // in that namespace
@@ -33,12 +36,12 @@ struct PeerRecord {
     uint8_t prefix_length;
     bool loopback;
   };
-  std::vector<Address> addresses;  // where it listens for all others
+  std::vector<Address> addresses;  // where it listens for ranks of other hosts
   bool tags = false;               // whether its data links between hosts have tags
 
-  // Two ranks can share memory exactly if these are equal.
+  // Two ranks can share memory if and only if these are equal.
   std::string host_identity() const;
-  // How messages name the rank: "host b, pid 17".
+  // The rank's name in messages: "host b, pid 17".
   std::string name() const;
 };
 ByteBuffer encode(const PeerRecord& record);
@@ -47,38 +50,38 @@ Result<PeerRecord> decode_peer_record(ConstBytes bytes);
 // The first message on each connection.
 struct Hello {
   enum class Purpose : uint8_t { kData = 1, kWatch = 2, kControl = 3 };
-  std::string round;  // which rendezvous of which job
+  std::string round;  // FabricOptions::round
   Purpose purpose;
-  int32_t from;  // ranks in the job
+  int32_t from;  // ranks of the job
   int32_t to;
   uint64_t communicator;  // for kData and kControl
 };
 ByteBuffer encode(const Hello& hello);
-// Ranks are from 0 to size - 1 and differ.
+// Checks that the ranks are different and from 0 to size - 1.
 Result<Hello> decode_hello(ConstBytes bytes, int size);
 
-// What goes over a watch connection.
+// The messages of a watch connection (peer_watch.h).
 struct WatchMessage {
   enum class Kind : uint8_t {
-    kGoodbye = 1,  // the sender leaves; its closed connection is no loss
-    kFailure = 2,  // the job has failed; passed on to everyone
+    kGoodbye = 1,  // the sender leaves cleanly; its closed connection is not a loss
+    kFailure = 2,  // the job has failed; each rank passes it on once
     kAlive = 3,    // the sender still runs
   };
   Kind kind;
-  // For kFailure: who found it out, and what.
+  // For kFailure: the rank that found it, the lost rank or -1, the StatusCode, and the text.
   int32_t origin = -1;
   int32_t lost_rank = -1;
   uint8_t code = 0;
   std::string text;
-  // For kAlive: for how long no rank has moved data, as far as the sender knows.
+  // For kAlive: milliseconds since any rank moved data, as far as the sender has been informed.
   uint32_t idle_ms = kNeverMoved;
   static constexpr uint32_t kNeverMoved = ~uint32_t{0};
 };
 ByteBuffer encode(const WatchMessage& message);
 Result<WatchMessage> decode_watch_message(ConstBytes bytes, int size);
 
-// How rank `origin` tells the others why it failed, and what they make of it: a lost peer keeps its
-// name, anything else is an abort by `origin`.
+// Encodes the failure of rank `origin` for the other ranks, and decodes it there: a lost rank stays
+// the lost rank (kPeerLost), any other failure becomes kAborted by `origin`.
 WatchMessage failure_message(int origin, const Status& reason);
 Status failure_from(const WatchMessage& message);
 

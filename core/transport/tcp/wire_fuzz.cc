@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever bytes arrive, the decoders of the fabric's messages refuse them or return what encodes
+// For any bytes, the decoders of the fabric's messages return an error, or a message that encodes
 // to the same bytes again.
 #include <algorithm>
 #include <cstdlib>
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const hvd::ConstBytes bytes = std::as_bytes(std::span(data + 1, size - 1));
   switch (data[0] % 3) {
     case 0: {
-      // Addresses have several spellings, so only that it survives is known.
+      // An address has several spellings, so the bytes may differ; the record must decode again.
       const auto record = hvd::decode_peer_record(bytes);
       if (record.is_ok() && !hvd::decode_peer_record(hvd::encode(*record)).is_ok()) std::abort();
       break;

@@ -138,7 +138,7 @@ class InprocTransport final : public Transport {
   }
 
  private:
-  // Passes success on; a failure ends the communicator on every rank.
+  // Returns ok for ok; a failure ends the communicator on every rank.
   Status checked(std::string_view what, int peer, const Status& status) {
     if (status.is_ok()) return status;
     const Status elsewhere = status.code() == StatusCode::kPeerLost

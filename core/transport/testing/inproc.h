@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as threads of one process: how every algorithm is tested without a launcher, and with
-// faults. Sends copy: a rank that fails frees its buffers at once, whoever still reads.
+// Ranks as threads of one process: tests of algorithms use it without a launcher, also with faults.
+// Sends copy: a rank that fails may free its buffers at once, while peers still read.
 #pragma once
 
 #include <deque>
@@ -17,15 +17,16 @@
 
 namespace hvd {
 
-// One direction between two ranks: the sends that the receiver has not taken yet.
+// One direction between two ranks: holds the sends that the receiver has not taken yet. Safe from
+// any thread.
 class InprocChannel {
  public:
-  // Fails, as does take(), with the reason given to close().
+  // After close(), push() and take() fail with its reason.
   Status push(ConstBytes out) HVD_EXCLUDES(mutex_);
-  // Waits until `least` bytes are there, fills the front of `in` with a multiple of `unit` and
-  // returns how many. kTimeout says how many bytes were there.
+  // Waits for `least` bytes, fills the front of `in` with a multiple of `unit` bytes and returns
+  // their number. The message of kTimeout contains how many bytes had arrived.
   Result<size_t> take(Bytes in, size_t least, size_t unit, Deadline deadline) HVD_EXCLUDES(mutex_);
-  // Waits until the receiver has taken everything; fails if close() came before.
+  // Waits until the receiver has taken everything; fails if close() was called before.
   Status drain(Deadline deadline) HVD_EXCLUDES(mutex_);
 
   // Ends every wait. The first reason is kept.
@@ -44,17 +45,18 @@ class InprocChannel {
   bool undelivered_ HVD_GUARDED_BY(mutex_) = false;  // close() dropped bytes
 };
 
-// What the ranks share. It outlives its transports.
+// The state that the ranks share. It must outlive its transports and control planes. Safe from any
+// thread; a failure of one rank ends the communicator on all of them.
 class InprocHub {
  public:
   explicit InprocHub(Topology topology);
-  // One rank per host: what algorithms between hosts expect.
+  // One rank per host, for algorithms between hosts.
   explicit InprocHub(int size);
 
-  // To be asked for once per rank. A rank whose transport is destroyed has left: calls that need
-  // it fail with kPeerLost, those between others go on.
+  // Call it once per rank. A rank whose transport is destroyed has left: calls that need it fail
+  // with kPeerLost; calls between other ranks continue.
   std::unique_ptr<Transport> transport(int rank);
-  // The same for its control plane, whatever hosts the ranks are said to be on.
+  // The same for the control plane; all edges are rings in memory, also between hosts.
   std::unique_ptr<ControlPlane> control(int rank) HVD_EXCLUDES(control_mutex_);
 
   int size() const { return topology_.size(); }
@@ -65,8 +67,8 @@ class InprocHub {
   InprocChannel& channel(int from, int to) { return *channels_[from * size() + to]; }
   // Ok, or why the communicator ended on `rank`; then all channels are closed.
   Status status(int rank) HVD_EXCLUDES(ending_);
-  // Ends the communicator with `here` on `rank` and `elsewhere` on the others, unless it has
-  // ended already; returns why it ended on `rank`.
+  // Ends the communicator with `here` on `rank` and `elsewhere` on the other ranks, unless it has
+  // ended already. Returns why it ended on `rank`.
   Status end(int rank, const Status& here, const Status& elsewhere) HVD_EXCLUDES(ending_);
 
   const Topology topology_;
@@ -74,7 +76,7 @@ class InprocHub {
   std::vector<Health> health_;                            // by rank
   Mutex control_mutex_;
   std::unique_ptr<Segment> control_ HVD_GUARDED_BY(control_mutex_);  // made by the first control()
-  Mutex ending_;  // held until all channels are closed, so that nobody returns before
+  Mutex ending_;  // held until all channels are closed, so that no call returns before
 };
 
 }  // namespace hvd

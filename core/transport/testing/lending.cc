@@ -10,8 +10,8 @@
 namespace hvd::testing {
 namespace {
 
-// Of a long message its two ends are watched. All of a large one would be compared anew for each
-// piece that a ring receives, which took a minute under tsan.
+// Only this many bytes at the two ends of a message are compared. Comparing all of a large message
+// for each piece that a ring receives took a minute under tsan.
 constexpr size_t kWatched = 1024;
 
 }  // namespace
@@ -45,7 +45,7 @@ LendingTransport::LendingTransport(std::unique_ptr<Transport> inner,
 Status LendingTransport::send(int to, ConstBytes out, Deadline deadline) {
   HVD_TRY(check_loans());
   if (!out.empty()) {
-    // First, since the receiver may have the bytes before the inner call returns.
+    // Before the inner call, since the receiver may have the bytes before that call returns.
     ledger_->note_sent(stream(rank(), to), out.size(), known_);
     sent_[to] += out.size();
     watch(to, out.first(std::min(out.size(), kWatched)));
@@ -58,8 +58,8 @@ void LendingTransport::watch(int to, ConstBytes lent) {
   loans_.push_back({to, sent_[to], lent, {lent.begin(), lent.end()}});
 }
 
-// The loans are looked at before the bytes come, because they may overwrite what was lent: if the
-// news of them ends the loan, rightly so. If not, the next call finds it.
+// The loans are checked before the bytes arrive, because these may overwrite lent memory. That is
+// correct if the bytes end the loan; otherwise the next call detects it.
 Status LendingTransport::recv(int from, Bytes in, Deadline deadline) {
   HVD_TRY(check_loans());
   HVD_TRY(inner_->recv(from, in, deadline));

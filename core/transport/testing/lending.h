@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out who changes memory too early that was handed to Transport::send. Whether that does harm
-// depends on timing, so that tests of results rarely see it; this tells for certain, because it
-// follows who may know of what, not what happened to be quick.
+// Detects code that changes memory too early after Transport::send. Whether such a change does harm
+// depends on timing, so tests of results rarely see it. This check does not depend on timing: it
+// tracks which rank can have proof that which bytes arrived (a vector clock).
 //
-// Ranks have to be threads of one process: what they know travels through a ledger that they share.
+// Ranks must be threads of one process: they share the ledger.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,18 @@
 
 namespace hvd::testing {
 
-// For each stream from rank a to rank b, at a * ranks + b: how many of its bytes b is known to
-// have.
+// For each stream from rank a to rank b, at a * ranks + b: the number of its bytes that b is proven
+// to have.
 using Knowledge = std::vector<uint64_t>;
 
-// What each sender knew when it sent, kept until the bytes have been received.
+// The knowledge of each sender at the time of each send, kept until the bytes are received. Safe
+// from any thread.
 class LendingLedger {
  public:
   explicit LendingLedger(int ranks) : streams_(static_cast<size_t>(ranks) * ranks) {}
 
   void note_sent(size_t stream, size_t bytes, const Knowledge& known) HVD_EXCLUDES(mutex_);
-  // Adds what the sender of the next `bytes` bytes knew to `known`.
+  // Merges the knowledge of the sender of the next `bytes` bytes into `known`.
   void note_received(size_t stream, size_t bytes, Knowledge& known) HVD_EXCLUDES(mutex_);
 
  private:
@@ -38,8 +39,8 @@ class LendingLedger {
   std::vector<std::deque<Message>> streams_ HVD_GUARDED_BY(mutex_);
 };
 
-// Around any transport. Every call fails with kInternal, and a message that names the ranks, once
-// memory has changed that was sent but neither flushed nor known to have arrived.
+// A wrapper around any transport. Once memory has changed that was sent but neither flushed nor
+// proven to have arrived, every call fails with kInternal and a message that names the ranks.
 class LendingTransport final : public Transport {
  public:
   LendingTransport(std::unique_ptr<Transport> inner, std::shared_ptr<LendingLedger> ledger);
@@ -64,7 +65,7 @@ class LendingTransport final : public Transport {
   size_t stream(int from, int to) const { return static_cast<size_t>(from) * size() + to; }
   void watch(int to, ConstBytes lent);
   Status check_loans() const;
-  // Bytes have come: ends the loans that the news of them proves to be over.
+  // Bytes have arrived: ends the loans that they prove to be over.
   void note_received(int from, size_t bytes);
 
   const std::unique_ptr<Transport> inner_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program of a rank process is told about its place: by its command line,
+// The arguments of a rank process. From the command line:
 //
-//   <program> <task> <rank> <size> <host name> <interface> <store host:port>
+//   <program> <task> <rank> <size> <host name> <interface> <rendezvous host:port>
 //
-// and by its environment: the secret, which does not belong where others can read it, in
-// HVD_RANK_SECRET; a heartbeat timeout, if it shall not be the usual one, in HVD_RANK_HEARTBEAT_MS.
+// From the environment: the secret in HVD_RANK_SECRET, since other users can read a command line;
+// and in HVD_RANK_HEARTBEAT_MS a heartbeat timeout other than the default.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ struct RankArguments {
   Secret secret;
   std::unique_ptr<RendezvousClient> rendezvous;
 
-  // `args` are all seven words above. Connects to the rendezvous server.
+  // `args` are the seven words above. Connects to the rendezvous server.
   static Result<RankArguments> take(const std::vector<std::string>& args, Deadline deadline) {
     FabricOptions options;
     options.rank = std::stoi(args[2]);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job as a process of its own, for tests of what only processes and hosts can show.
+// One rank of a job as a process of its own, for tests that need processes or hosts.
 //
-//   hvd_rank <task> <rank> …       as rank_place.h says
-//   hvd_rank store <ip:port>       serves as the rendezvous server until its standard input ends
+//   hvd_rank <task> <rank> …       see rank_arguments.h
+//   hvd_rank store <ip:port>       runs the rendezvous server until its standard input ends
 //
-// It writes one line per event to standard output; times are of the monotonic clock, in
-// microseconds, and comparable on a machine.
+// It writes one line per event to standard output. Times are of the monotonic clock, in
+// microseconds, and comparable between processes of a machine.
 //
 //   exchange   sends 4 KiB along the powers of two and checks it:  ok <time>
-//   stream     sends 64 MiB round the ring and checks them:        ok <microseconds it took>
+//   stream     sends 64 MiB around the ring and checks them:       ok <duration in microseconds>
 //   wait       waits for a message that never comes:               ready, then a failure
-//   heavy      the same, with a gigabyte of memory to tear down:   ready, then a failure
+//   heavy      the same, with 1 GiB of memory for the kernel to
+//              free:                                               ready, then a failure
 //   meet       waits for all ranks of the host in the arena:       ready, then a failure
 //   control    adds all ranks up along the control tree, then
 //              exchanges:                                          ok <time>
@@ -20,11 +21,11 @@
 //              itself after 100 ms:                                ready, then killed <time>
 //   leave      joins and leaves:                                   ok <time>
 //
-// These stop for good half-way through coming together, to be killed there:
+// These stop in the middle of join() or make_mesh(), where the test kills them:
 //
-//   absent     is known to the rendezvous server, but has not said where it is:   ready
-//   joined     has joined, but does not make the mesh:                ready
-//   attached   has the memory of the host, but no hold on its life:   ready
+//   absent     has entered the group, but has not published its record:   ready
+//   joined     has joined, but does not make the mesh:                    ready
+//   attached   has mapped the memory of the host, but holds no lifeline:  ready
 //
 // A failure, of any task, is: <code> <lost rank> <time> <text>
 #include <fmt/format.h>
@@ -70,7 +71,7 @@ std::vector<uint32_t> pattern(size_t count, int seed) {
   return values;
 }
 
-// Sends our pattern to `to`, and checks that of `from`.
+// Sends the pattern of this rank to `to`, and checks the pattern of `from`.
 Status swap(Transport& net, int to, int from, size_t bytes) {
   const auto out = pattern(bytes / 4, net.rank());
   std::vector<uint32_t> in(bytes / 4);
@@ -104,7 +105,7 @@ Status stream(Transport& net) {
                        std::as_writable_bytes(std::span(in)), limit()));
   const int64_t took = now_us() - start;
   if (in != pattern(kBytes / 4, left)) return internal_error("wrong bytes");
-  // Nobody leaves before its neighbour has everything.
+  // So that no rank leaves before its neighbour has received everything.
   HVD_TRY(swap(net, left, right, 4));
   say("ok {}", took);
   return Status::ok();
@@ -128,7 +129,7 @@ Status meet(Transport& net) {
   return net.arena()->wait_all(ArenaStage::kFilled, turn, limit());
 }
 
-// Sleeps until one more message has come. An engine that is idle hears of urgent ones alone.
+// Sleeps until one more message has arrived. Only urgent messages wake an idle engine.
 Status next_message(ControlPlane& control, Doorbell::Listener listener, ControlPlane::Take take) {
   while (true) {
     control.doorbell().listen(listener);
@@ -160,7 +161,7 @@ Status add_up(Transport& net, ControlPlane& control) {
     HVD_TRY(control.send(child, bytes_of(std::to_string(sum)), Urgency::kUsual));
   }
   if (sum != net.size() * (net.size() - 1) / 2) return internal_error("a wrong sum");
-  return exchange(net);  // nobody leaves before all are done
+  return exchange(net);  // so that no rank leaves before all are done
 }
 
 Status be_idle(ControlPlane& control) {
@@ -171,7 +172,7 @@ Status be_idle(ControlPlane& control) {
 
 Status exchange_after_child(Transport& net) {
   const pid_t child = ::fork();
-  if (child == 0) return Status::ok();  // and so through every destructor
+  if (child == 0) return Status::ok();  // the child runs every destructor
   int status = -1;
   if (::waitpid(child, &status, 0) != child || status != 0) {
     return internal_error("the child did not end well");
@@ -253,8 +254,8 @@ int main(int argc, char** argv) {
   }
   const pid_t started_as = getpid();
   const hvd::Status outcome = rendezvous ? hvd::serve_store(args[2]) : hvd::run_rank(args);
-  // A forked child has run through all destructors by now. What its parent's other threads had
-  // allocated is no leak of its own, so it ends before the leak sanitizer looks.
+  // A forked child has run all destructors by now. Memory that other threads of its parent had
+  // allocated is not a leak of the child, so it ends before the leak sanitizer checks.
   if (getpid() != started_as) _exit(outcome.is_ok() ? 0 : 1);
   if (outcome.is_ok()) return 0;
   hvd::say("{} {} {} {}", to_string(outcome.code()), outcome.lost_rank(), hvd::now_us(),

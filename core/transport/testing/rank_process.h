@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as processes, for tests of what threads cannot show.
+// Ranks as processes, for tests that threads cannot do: death, freezing, fork.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class RankProcess {
   static Result<RankProcess> start(const std::string& task, int rank, int size,
                                    const std::string& host, const Secret& secret,
                                    const RendezvousServer& rendezvous);
-  // Runs a program that takes its place by rank_place.h.
+  // Runs a program that reads rank_arguments.h.
   static Result<RankProcess> start_program(const std::string& program, const std::string& task,
                                            int rank, int size, const std::string& host,
                                            const Secret& secret,
@@ -32,10 +32,10 @@ class RankProcess {
   // The next line it writes.
   Result<std::string> line(Deadline deadline);
   void kill();
-  // Freezes it, as a debugger or a machine out of memory does.
+  // Stops it with SIGSTOP, as a debugger does.
   void freeze();
   void thaw();
-  // Its exit status, once it has ended; -1 if a signal ended it.
+  // Waits for its end and returns its exit status; -1 if a signal ended it.
   int wait();
 
  private:

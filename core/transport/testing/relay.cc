@@ -38,7 +38,8 @@ bool send_all(const Fd& socket, ConstBytes bytes) {
 struct Relay::Connection {
   Fd client;
   Fd server;
-  std::optional<Hello::Purpose> purpose{};  // of the thread to the server until it is announced
+  // Written by the thread `to_server`, which then sets `greeted`; read by the other one after that.
+  std::optional<Hello::Purpose> purpose{};
   std::atomic<bool> greeted{false};
   std::thread to_server{};
   std::thread to_client{};
@@ -49,11 +50,11 @@ struct Relay::Connection {
   }
 };
 
-// What has been read of one direction and not been passed on.
+// The bytes of one direction that were read and not yet forwarded.
 struct Relay::Flow {
-  size_t handshake;  // bytes of it that are still to come
+  size_t handshake;  // bytes of the handshake that are still to come
   ByteBuffer bytes{};
-  ByteBuffer held{};  // a record that waits for the next one to go first
+  ByteBuffer held{};  // a record that is forwarded after the next one
   bool swallows = false;
 };
 
@@ -167,7 +168,7 @@ bool Relay::pass(Connection& connection, Direction direction, Flow& flow) {
       continue;
     }
     if (!flow.held.empty()) {
-      struck_ = true;  // first: the receiver may look as soon as it has the record
+      struck_ = true;  // before the send: the receiver may check it as soon as it has the record
       if (!send_all(to, record) || !send_all(to, std::exchange(flow.held, {}))) return false;
       continue;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A man in the middle: listens, passes connections on to somebody else, and changes, repeats,
-// drops, swaps or cuts what travels over them. It knows the protocol but not the secret.
+// A man in the middle: listens, forwards connections to a target, and changes, repeats, drops,
+// swaps or cuts their records. It has the protocol but not the secret.
 #pragma once
 
 #include <atomic>
@@ -21,34 +21,34 @@ namespace hvd::testing {
 enum class Action {
   kChangePayload,
   kChangeTag,
-  kShortenLength,  // of a record, as its header says
+  kShortenLength,  // the length in the header of a record
   kRaiseLength,
   kRepeat,
   kDrop,
   kSwap,     // with the next record of the same direction
   kCut,      // closes the connection after half a record
-  kSwallow,  // passes nothing more on in this direction
+  kSwallow,  // forwards no more bytes in this direction
 };
 
 class Relay {
  public:
-  enum class Direction { kToServer, kToClient };  // a client is who has opened the connection
+  enum class Direction { kToServer, kToClient };  // the client is the side that has connected
   struct Attack {
     Action action;
     Direction direction = Direction::kToServer;
-    // Only on connections with this greeting; without one, on any. TLS hides it.
+    // Attack only connections with this purpose in their greeting; nullopt: any. TLS hides it.
     std::optional<Hello::Purpose> purpose;
-    int let_pass = 0;  // records that fit and are passed on unchanged before it strikes
+    int let_pass = 0;  // matching records that are forwarded unchanged before the attack
   };
 
-  // `size`: of the job. With TLS records have other headers.
+  // `size` is the number of ranks of the job. With TLS records have other headers.
   Relay(const Endpoint& target, int size, bool tls);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
   const Endpoint& endpoint() const { return endpoint_; }
-  // Strikes once, at the next record that fits.
+  // Attacks once, at the next record that matches.
   void strike(const Attack& attack) HVD_EXCLUDES(mutex_);
   // Whether it has struck.
   bool has_struck() const { return struck_; }
@@ -59,11 +59,11 @@ class Relay {
 
   void accept_all();
   void pump(Connection& connection, Direction direction);
-  // Passes on the whole records of `flow`; false ends the connection.
+  // Forwards the complete records of `flow`; false ends the connection.
   bool pass(Connection& connection, Direction direction, Flow& flow);
   std::optional<Action> action_for(const Connection& connection, Direction direction)
       HVD_EXCLUDES(mutex_);
-  // Bytes of the record at the front, 0 while they are not all there.
+  // Bytes of the record at the front; 0 while it is incomplete.
   size_t record_size(ConstBytes bytes) const;
 
   const Endpoint target_;
@@ -75,7 +75,7 @@ class Relay {
   std::atomic<bool> struck_{false};
   Mutex mutex_;
   std::optional<Attack> attack_ HVD_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Connection>> connections_;  // accepting thread, then destructor
+  std::vector<std::unique_ptr<Connection>> connections_;  // accepting thread, then the destructor
   std::thread accepting_;
 };
 

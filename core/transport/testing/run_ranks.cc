@@ -19,8 +19,8 @@
 namespace hvd::testing {
 namespace {
 
-// Makes the transport of one rank. Called once per rank, on the rank's own thread, so that it may
-// wait for the others.
+// Makes the transport of one rank. Called once per rank, on the thread of the rank, so that it may
+// wait for the other ranks.
 using Connect = std::function<Result<std::unique_ptr<Transport>>(int rank)>;
 // The same for the control plane over a transport that `connect` made.
 using Control = std::function<Result<std::unique_ptr<ControlPlane>>(int rank, Transport& net)>;
@@ -38,7 +38,7 @@ World inproc_world(const std::vector<int>& host_of) {
   return world;
 }
 
-// The same, and no rank may change what it has sent too early.
+// The same, and fails if a rank changes sent memory too early.
 World lending_world(const std::vector<int>& host_of) {
   World world = inproc_world(host_of);
   auto ledger = std::make_shared<LendingLedger>(static_cast<int>(host_of.size()));
@@ -50,7 +50,7 @@ World lending_world(const std::vector<int>& host_of) {
   return world;
 }
 
-// Ranks are dealt out unevenly and not in order of their host: 0 1 1 0 2 0 1 1 0 2 …
+// Hosts of different sizes, and ranks not in the order of their hosts: 0 1 1 0 2 0 1 1 0 2 …
 std::vector<int> uneven_hosts(int n) {
   constexpr int kDeal[] = {0, 1, 1, 0, 2};
   std::vector<int> host_of;
@@ -58,7 +58,7 @@ std::vector<int> uneven_hosts(int n) {
   return host_of;
 }
 
-// A job over the loopback interface, with its own store. Hosts differ by name alone.
+// A job over the loopback interface, with its own rendezvous server. Hosts differ only by name.
 struct FabricWorld {
   Secret secret = Secret::generate();
   std::unique_ptr<RendezvousServer> rendezvous;
@@ -134,13 +134,13 @@ const Kind& find(TransportKind kind) {
   check_failed(__FILE__, __LINE__, "transport kind without a row in kKinds");
 }
 
-// `ranks` receives the transports: they live until every body has returned.
+// `ranks` receives the transports, which live until every body has returned.
 std::vector<Status> run(const Connect& connect, std::vector<std::unique_ptr<Transport>>& ranks,
                         const std::function<Status(Transport&)>& body) {
   std::vector<Status> outcomes(ranks.size());
   std::vector<std::thread> threads;
-  // No body begins before all are connected: a fault is meant for the body, and a rank that died
-  // early would leave others waiting for it at the rendezvous.
+  // No body starts before all ranks are connected: faults are for the body, and the other ranks
+  // would wait at the rendezvous server for a rank that died early.
   std::latch connected_all(static_cast<std::ptrdiff_t>(ranks.size()));
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     threads.push_back(start_thread("rank " + std::to_string(rank), [&, rank] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs n ranks as threads of a test, over any transport. Tests that take a TransportKind run over
-// every way to move bytes; a new way is one more kind and one function in run_ranks.cc.
+// every kind of transport; a new one is one more kind and one function in run_ranks.cc.
 #pragma once
 
 #include <functional>
@@ -18,41 +18,41 @@ namespace hvd::testing {
 
 enum class TransportKind {
   kInproc,       // every rank on a host of its own
-  kInprocHosts,  // the same, but told that ranks share two or three hosts, unevenly; fails who
-                 // changes memory too early that was sent
+  kInprocHosts,  // the same, with a topology of two or three hosts of different sizes; fails if a
+                 // rank changes sent memory too early (lending.h)
   kTcp,          // every rank on a host of its own, over TCP on loopback, with tags
   kShm,          // all ranks on one host, through shared memory
-  kMesh,         // ranks on two or three hosts, unevenly: shared memory and TCP without tags
+  kMesh,         // two or three hosts of different sizes: shared memory, and TCP without tags
 };
 
 const std::vector<TransportKind>& all_transport_kinds();
-// "Inproc" for kInproc, fit for the name of a test.
+// "Inproc" for kInproc; valid in the name of a test.
 std::string to_string(TransportKind kind);
 
-// Where the ranks of such a world are, and whether those of one host share memory.
+// The hosts of the ranks, and whether the ranks of one host share memory.
 Topology topology_of(TransportKind kind, int n);
 bool hosts_share_memory(TransportKind kind, int n);
 
-// Calls `body` for each rank on a thread of its own and returns what each returned, by rank. All
-// transports live until the last body has returned. A rank that fails aborts the others.
+// Calls `body` for each rank on a thread of its own and returns the results by rank. All transports
+// live until the last body has returned. A rank that fails aborts the communicator.
 std::vector<Status> outcomes_of_ranks(TransportKind kind, int n,
                                       const std::function<Status(Transport&)>& body);
 
-// As above, with a control plane over each transport; it lives as long.
+// The same with a control plane for each transport, which lives as long.
 std::vector<Status> outcomes_of_members(
     TransportKind kind, int n, const std::function<Status(Transport&, ControlPlane&)>& body);
 
 // As outcomes_of_ranks, with each rank behind a FaultyTransport that follows `plan`.
 struct FaultyRun {
   std::vector<Status> outcomes;                 // by rank
-  std::vector<size_t> steps;                    // by rank: the steps that faults can name
-  std::vector<std::vector<size_t>> send_steps;  // by rank: those that can be dropped
+  std::vector<size_t> steps;                    // by rank: number of steps, valid in Fault::step
+  std::vector<std::vector<size_t>> send_steps;  // by rank: the steps that can be dropped
 };
 FaultyRun run_ranks_with_faults(TransportKind kind, int n, const std::vector<Fault>& plan,
                                 const std::function<Status(Transport&)>& body);
 
 void expect_all_ok(TransportKind kind, const std::vector<Status>& outcomes);
-// Ok, or an abort when an ASSERT of the running test has failed, so that other ranks do not wait.
+// Ok, or kAborted if an ASSERT of the running test has failed, so that other ranks do not wait.
 Status assertions_so_far();
 
 template <typename Body, typename... Args>
@@ -65,8 +65,8 @@ Status run_body(Body& body, Args&... args) {
   }
 }
 
-// Every rank is expected to succeed: `body` either returns a Status or asserts for itself. Ranks
-// that fail are reported with their numbers.
+// Expects that every rank succeeds: `body` either returns a Status or uses assertions. A failed
+// rank is reported with its number.
 template <typename Body>
 void run_ranks(TransportKind kind, int n, Body body) {
   expect_all_ok(kind,
