@@ -86,7 +86,7 @@ class Job {
 void own_host(FabricOptions& options) { options.host_name = "host" + std::to_string(options.rank); }
 void one_host(FabricOptions&) {}
 
-std::vector<int> everyone(int size) {
+std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(size);
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
@@ -111,7 +111,7 @@ void expect_all_ok(const std::vector<Status>& outcomes) {
   }
 }
 
-TEST(Fabric, AJobOfOneRankNeedsNoStoreAndNoNetwork) {
+TEST(Fabric, AJobOfOneRankNeedsNoRendezvousServerAndNoNetwork) {
   auto fabric = Fabric::join({}, Secret::generate(), nullptr, soon());
   ASSERT_OK(fabric);
   EXPECT_TRUE((*fabric)->listening_on().empty());
@@ -126,7 +126,7 @@ TEST(Fabric, RanksOfOneHostShareMemoryAndListenNowhere) {
   expect_all_ok(Job(3).run(one_host, [](Fabric& fabric) -> Status {
     EXPECT_TRUE(fabric.listening_on().empty());
     EXPECT_EQ(fabric.topology().hosts(), 1);
-    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(3), soon()));
+    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(3), soon()));
     EXPECT_NE(net->arena(), nullptr);
     return round_trip(*net, 1 << 20);
   }));
@@ -136,19 +136,19 @@ TEST(Fabric, WithoutSharedMemoryRanksOfOneHostUseSocketsButStillNoPort) {
   const auto no_memory = [](FabricOptions& options) { options.shared_memory = false; };
   expect_all_ok(Job(3).run(no_memory, [](Fabric& fabric) -> Status {
     EXPECT_TRUE(fabric.listening_on().empty());
-    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(3), soon()));
+    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(3), soon()));
     EXPECT_EQ(net->arena(), nullptr);
     return round_trip(*net, 1 << 20);
   }));
 }
 
-TEST(Fabric, TlsCoversTheStoreTheWatchAndTheData) {
+TEST(Fabric, TlsCoversTheRendezvousTheWatchAndTheData) {
   const auto two_hosts = [](FabricOptions& options) {
     options.host_name = options.rank < 2 ? "a" : "b";
     options.shared_memory = false;
   };
   expect_all_ok(Job(4, /*tls=*/true).run(two_hosts, [](Fabric& fabric) -> Status {
-    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(4), soon()));
+    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(4), soon()));
     for (const size_t bytes : {1, 1000, 3'000'000}) HVD_TRY(round_trip(*net, bytes));
     return Status::ok();
   }));
@@ -177,7 +177,7 @@ TEST(Fabric, TagsCoverTheDataBetweenHostsAlone) {
       options.tags = tags;
     };
     expect_all_ok(Job(4).run(two_hosts, [](Fabric& fabric) -> Status {
-      HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(4), soon()));
+      HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(4), soon()));
       for (const size_t bytes : {1, 1000, 3'000'000}) HVD_TRY(round_trip(*net, bytes));
       return Status::ok();
     }));
@@ -186,7 +186,7 @@ TEST(Fabric, TagsCoverTheDataBetweenHostsAlone) {
 
 TEST(Fabric, CommunicatorsOfSomeRanksInAnyOrderDoNotMixTheirBytes) {
   expect_all_ok(Job(4).run(own_host, [](Fabric& fabric) -> Status {
-    HVD_TRY_ASSIGN(const auto all, fabric.make_mesh(1, everyone(4), soon()));
+    HVD_TRY_ASSIGN(const auto all, fabric.make_mesh(1, all_ranks(4), soon()));
     const bool odd = fabric.rank() % 2 == 1;
     const std::vector<int> half = odd ? std::vector<int>{3, 1} : std::vector<int>{0, 2};
     HVD_TRY_ASSIGN(const auto some, fabric.make_mesh(odd ? 3 : 2, half, soon()));
@@ -202,10 +202,10 @@ TEST(Fabric, CommunicatorsOfSomeRanksInAnyOrderDoNotMixTheirBytes) {
   }));
 }
 
-TEST(Fabric, ARankThatLeavesInPeaceIsNoLossToThoseWhoDoNotNeedIt) {
+TEST(Fabric, ARankThatLeavesCleanlyFailsOnlyTheRanksThatNeedIt) {
   for (const auto& hosts : {own_host, one_host}) {
     expect_all_ok(Job(3).run(hosts, [](Fabric& fabric) -> Status {
-      HVD_TRY_ASSIGN(auto net, fabric.make_mesh(0, everyone(3), soon()));
+      HVD_TRY_ASSIGN(auto net, fabric.make_mesh(0, all_ranks(3), soon()));
       HVD_TRY(round_trip(*net, 1000));
       if (fabric.rank() == 0) {
         net.reset();
@@ -225,10 +225,10 @@ TEST(Fabric, ARankThatLeavesInPeaceIsNoLossToThoseWhoDoNotNeedIt) {
   }
 }
 
-TEST(Fabric, WhoWaitsForARankThatLeftIsToldWhichOne) {
+TEST(Fabric, AWaitForARankThatLeftFailsAndNamesIt) {
   for (const auto& hosts : {own_host, one_host}) {
     const auto outcomes = Job(2).run(hosts, [](Fabric& fabric) -> Status {
-      HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(2), soon()));
+      HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(2), soon()));
       HVD_TRY(round_trip(*net, 1000));
       if (fabric.rank() == 0) return Status::ok();
       std::byte byte{};
@@ -249,7 +249,7 @@ TEST(Fabric, AMeshWithARankThatHasLeftFailsAtOnceAndNamesIt) {
     const auto start = Deadline::Clock::now();
     const auto outcomes = Job(3).run(placement, [](Fabric& fabric) -> Status {
       if (fabric.rank() == 1) return Status::ok();
-      return fabric.make_mesh(0, everyone(3), soon()).status();
+      return fabric.make_mesh(0, all_ranks(3), soon()).status();
     });
     EXPECT_LT(Deadline::Clock::now() - start, 10s);
     for (const int rank : {0, 2}) {
@@ -273,13 +273,13 @@ Status receive_some(ControlPlane& control, int wanted) {
   return Status::ok();
 }
 
-TEST(Fabric, ControlMessagesArriveWhereverRanksAreAndWhoeverLeavesIsMissedAfterItsLastOne) {
+TEST(Fabric, ControlMessagesArriveOnAnyHostAndALeavingRankIsLostAfterItsLastMessage) {
   const auto no_memory = [](FabricOptions& options) { options.shared_memory = false; };
   const std::function<void(FabricOptions&)> placements[] = {own_host, one_host, no_memory};
   for (const bool tls : {false, true}) {
     for (const auto& placement : placements) {
       const auto outcomes = Job(2, tls).run(placement, [](Fabric& fabric) -> Status {
-        HVD_TRY_ASSIGN(auto net, fabric.make_mesh(7, everyone(2), soon()));
+        HVD_TRY_ASSIGN(auto net, fabric.make_mesh(7, all_ranks(2), soon()));
         HVD_TRY_ASSIGN(auto control, fabric.make_control(7, *net, soon()));
         HVD_TRY(round_trip(*net, 1000));
         const ByteBuffer long_one(100'000);
@@ -357,14 +357,14 @@ void pester(const Endpoint& where, const Secret& secret) {
   expect_refused(std::move(large));
 }
 
-TEST(Fabric, BadPeersAreTurnedAwayAndTheJobGoesOn) {
+TEST(Fabric, BadPeersAreRefusedAndTheJobContinues) {
   Job job(2);
   const auto hosts = [](FabricOptions& options) {
     own_host(options);
     options.round = "job";
   };
   expect_all_ok(job.run(hosts, [&](Fabric& fabric) -> Status {
-    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, everyone(2), soon()));
+    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(2), soon()));
     HVD_TRY(round_trip(*net, 1000));
     if (fabric.rank() == 1) {
       HVD_TRY_ASSIGN(const Endpoint where, Endpoint::parse(fabric.listening_on().front()));
@@ -377,7 +377,7 @@ TEST(Fabric, BadPeersAreTurnedAwayAndTheJobGoesOn) {
 
 TEST(Fabric, AHangUpBeforeAuthenticationIsTriedAgainUntilThePeerRefuses) {
   Job job(1);
-  const auto connect_to_store = [&] {
+  const auto connect_client = [&] {
     return RendezvousClient::connect(job.rendezvous().endpoint().to_string(), job.secret(), false,
                                      soon());
   };
@@ -388,7 +388,7 @@ TEST(Fabric, AHangUpBeforeAuthenticationIsTriedAgainUntilThePeerRefuses) {
   ASSERT_OK(record);
   record->local_name = listener->name;
   record->tags = true;
-  const auto fake = connect_to_store();
+  const auto fake = connect_client();
   ASSERT_OK(fake);
   ASSERT_OK((*fake)->enter_group("0", 1));
   ASSERT_OK((*fake)->set("0/rank/1", encode(*record)));
@@ -399,7 +399,7 @@ TEST(Fabric, AHangUpBeforeAuthenticationIsTriedAgainUntilThePeerRefuses) {
     }
     listener->socket.reset();
   });
-  const auto client = connect_to_store();
+  const auto client = connect_client();
   ASSERT_OK(client);
   const auto joined = Fabric::join({.rank = 0, .size = 2, .interfaces = {"lo"}}, job.secret(),
                                    client->get(), soon());
@@ -440,37 +440,37 @@ TEST(Fabric, ARankThatNeverComesIsNamedToTheOthersByTheFirstThatGivesUp) {
   EXPECT_THAT(patient.message(), ::testing::HasSubstr("had not come when rank 0 gave up"));
 }
 
-TEST(Fabric, TheServerOfTheStoreStaysUntilALateRankHasHeardOfALoss) {
+TEST(Fabric, TheRendezvousServerStaysUntilALateRankHasReceivedTheLoss) {
   Job job(1);
-  const auto connect_to_store = [&] {
+  const auto connect_client = [&] {
     return RendezvousClient::connect(job.rendezvous().endpoint().to_string(), job.secret(), false,
                                      soon())
         .value();
   };
   const auto join = [&](int rank) {
-    const auto client = connect_to_store();
+    const auto client = connect_client();
     return Fabric::join({.rank = rank, .size = 3, .interfaces = {"lo"}, .linger = 20s},
                         job.secret(), client.get(), soon())
         .status();
   };
-  auto rank_1 = connect_to_store();
+  auto rank_1 = connect_client();
   ASSERT_OK(rank_1->enter_group("0", 1));
   rank_1.reset();  // its process has died
   std::atomic<bool> gave_up{false};
   Status early;
-  Status others_know;
+  Status others_informed;
   std::thread rank_0([&] {
     early = join(0);
     gave_up = true;
-    others_know = connect_to_store()->get("0/told/2").status();
+    others_informed = connect_client()->get("0/told/2").status();
   });
   // Rank 0 has received the loss and still runs. Without a late rank it would have ended by now.
-  ASSERT_OK(connect_to_store()->wait("0/told/0", soon()));
+  ASSERT_OK(connect_client()->wait("0/told/0", soon()));
   std::this_thread::sleep_for(100ms);
   EXPECT_FALSE(gave_up);
   const Status late = join(2);
   rank_0.join();
-  EXPECT_OK(others_know);
+  EXPECT_OK(others_informed);
   for (const Status& each : {early, late}) {
     EXPECT_CODE(StatusCode::kPeerLost, each);
     EXPECT_EQ(each.lost_rank(), 1);

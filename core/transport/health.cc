@@ -37,9 +37,9 @@ void Health::fail(const Status& reason) noexcept {
   failure_.notify_all();
   // Every listener is called even if another one throws: a listener without memory to pass the
   // failure on must not prevent the next one from waking a thread.
-  for (const auto& [id, hear] : listeners_) {
+  for (const auto& [id, on_failure] : listeners_) {
     try {
-      hear(reason_);
+      on_failure(reason_);
     } catch (...) {
       HVD_LOG(kError, "no memory to pass on a failure: {}", reason_.message());
     }
@@ -64,11 +64,11 @@ Status Health::status() const {
   return reason_;
 }
 
-Health::Listener::Listener(Health& health, Hear hear) : health_(health) {
+Health::Listener::Listener(Health& health, Callback on_failure) : health_(health) {
   MutexLock lock(health_.mutex_);
-  if (health_.failed_) hear(health_.reason_);
+  if (health_.failed_) on_failure(health_.reason_);
   id_ = health_.next_id_++;
-  health_.listeners_.emplace(id_, std::move(hear));
+  health_.listeners_.emplace(id_, std::move(on_failure));
 }
 
 Health::Listener::~Listener() {

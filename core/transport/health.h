@@ -74,12 +74,13 @@ class Health {
   bool wait_for_failure(Deadline deadline) HVD_EXCLUDES(mutex_);
 
   // Receives the failure: in the constructor if there is one already, otherwise on the thread that
-  // calls fail(). It is called with the mutex of Health held, so `hear` must neither block nor call
-  // Health. After the destructor has returned it is not called any more. `health` must outlive it.
+  // calls fail(). It is called with the mutex of Health held, so `on_failure` must neither block
+  // nor call Health. After the destructor has returned it is not called any more. `health` must
+  // outlive it.
   class Listener {
    public:
-    using Hear = std::function<void(const Status& reason)>;
-    Listener(Health& health, Hear hear);
+    using Callback = std::function<void(const Status& reason)>;
+    Listener(Health& health, Callback on_failure);
     ~Listener();
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
@@ -98,7 +99,7 @@ class Health {
   CondVar failure_;
   Status reason_ HVD_GUARDED_BY(mutex_);
   // By id, which is the order of registration: the peer watch comes before meshes.
-  std::map<uint64_t, Listener::Hear> listeners_ HVD_GUARDED_BY(mutex_);
+  std::map<uint64_t, Listener::Callback> listeners_ HVD_GUARDED_BY(mutex_);
   uint64_t next_id_ HVD_GUARDED_BY(mutex_) = 0;
 };
 

@@ -35,7 +35,7 @@ TEST(ProgressLimit, ExpiresWithoutProgress) {
   while (!limit.expired()) std::this_thread::sleep_for(milliseconds(1));
 }
 
-TEST(ProgressLimit, CountsFromTheProgressOfOthersButNotForEver) {
+TEST(ProgressLimit, CountsFromTheProgressOfOtherRanksUpToALimit) {
   Health health;
   ProgressLimit limit(Deadline::without_progress_for(hours(1)), health);
   EXPECT_FALSE(limit.expired());

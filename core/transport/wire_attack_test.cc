@@ -240,7 +240,7 @@ Status talk(ControlPlane& control, int other, int messages,
   return Status::ok();
 }
 
-TEST_P(ControlUnderAttack, EndsThePortAndNamesTheSender) {
+TEST_P(ControlUnderAttack, EndsTheControlPlaneAndNamesTheSender) {
   const auto [action, tls] = GetParam();
   RelayedJob job(tls);
   const auto outcomes = job.run([&, action = action, tls = tls](Fabric& fabric) -> Status {
@@ -284,14 +284,14 @@ TEST_P(WatchUnderAttack, FailsTheJobAndNamesTheSender) {
   EXPECT_FALSE(outcomes[0].is_ok());
 }
 
-struct StoreCase {
+struct RendezvousCase {
   Action action;
   Direction direction;
   bool tls;
 };
 
-std::vector<StoreCase> store_cases() {
-  std::vector<StoreCase> all;
+std::vector<RendezvousCase> rendezvous_cases() {
+  std::vector<RendezvousCase> all;
   for (const Direction direction : {Direction::kToServer, Direction::kToClient}) {
     for (const Action action : kAllActions) {
       // A client waits for each answer, so there is no next message to swap with.
@@ -302,15 +302,15 @@ std::vector<StoreCase> store_cases() {
   return all;
 }
 
-class StoreUnderAttack : public ::testing::TestWithParam<StoreCase> {};
-INSTANTIATE_TEST_SUITE_P(Actions, StoreUnderAttack, ::testing::ValuesIn(store_cases()),
+class RendezvousUnderAttack : public ::testing::TestWithParam<RendezvousCase> {};
+INSTANTIATE_TEST_SUITE_P(Actions, RendezvousUnderAttack, ::testing::ValuesIn(rendezvous_cases()),
                          [](const auto& param) {
                            const bool up = param.param.direction == Direction::kToServer;
                            return name_of(param.param.action) + (up ? "ToServer" : "ToClient") +
                                   (param.param.tls ? "Tls" : "");
                          });
 
-TEST_P(StoreUnderAttack, FailsTheCallAndNamesTheStore) {
+TEST_P(RendezvousUnderAttack, FailsTheCallAndNamesTheServer) {
   const auto [action, direction, tls] = GetParam();
   const Secret secret = Secret::generate();
   const auto rendezvous = start_rendezvous(secret, tls);
@@ -338,7 +338,7 @@ TEST_P(StoreUnderAttack, FailsTheCallAndNamesTheStore) {
 }
 
 // The time limit of the connection also limits each answer.
-TEST(StoreUnderAttack, IsWaitedForNoLongerThanItsClientHadToConnect) {
+TEST(RendezvousUnderAttack, IsWaitedForNoLongerThanItsClientHadToConnect) {
   const Secret secret = Secret::generate();
   const auto rendezvous = start_rendezvous(secret, false);
   Relay relay(rendezvous->endpoint(), 2, false);
@@ -354,7 +354,7 @@ TEST(StoreUnderAttack, IsWaitedForNoLongerThanItsClientHadToConnect) {
 
 // A rank that has given up asks the rendezvous server which rank is missing and reports the loss.
 // An answer that never arrives would otherwise delay it for another 30 seconds.
-TEST(StoreUnderAttack, KeepsARankThatHasGivenUpOnlyBriefly) {
+TEST(RendezvousUnderAttack, KeepsARankThatHasGivenUpOnlyBriefly) {
   const Secret secret = Secret::generate();
   const auto rendezvous = start_rendezvous(secret, false);
   Relay relay(rendezvous->endpoint(), 2, false);

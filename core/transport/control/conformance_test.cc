@@ -117,7 +117,7 @@ TEST_P(ControlConformance, TakeMaySend) {
   });
 }
 
-TEST_P(ControlConformance, AnIdleKeeperIsWokenByWhatIsUrgent) {
+TEST_P(ControlConformance, AnIdleEngineIsWokenByUrgentMessages) {
   // The waker does not read messages, so on a connection all messages count as urgent.
   const bool by_ring = GetParam() != TransportKind::kTcp && GetParam() != TransportKind::kMesh;
   run_members(GetParam(), 2, [&](Transport& net, ControlPlane& control) -> Status {

@@ -100,11 +100,11 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
   std::vector<std::unique_ptr<LinkProvider>> providers;
   for (const LinkProviderFactory& make : factories) {
     auto provider = make(context);
-    if (!provider.is_ok()) return lost_at_store(provider.status());
+    if (!provider.is_ok()) return rendezvous_failure(provider.status());
     if (*provider != nullptr) providers.push_back(std::move(provider).value());
   }
   const auto shared = hosts_share_memory(communicator, topology, ranks, deadline);
-  if (!shared.is_ok()) return lost_at_store(shared.status());
+  if (!shared.is_ok()) return rendezvous_failure(shared.status());
   {
     MutexLock lock(meshes_mutex_);
     meshes_[communicator] = std::move(made);
@@ -117,7 +117,7 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
       rank, std::move(topology), std::move(options), health_, std::move(providers)));
 }
 
-Status Fabric::Impl::lost_at_store(const Status& failure) {
+Status Fabric::Impl::rendezvous_failure(const Status& failure) {
   if (failure.lost_rank() < 0) return failure;
   health_.fail(failure);
   return health_.status();

@@ -66,7 +66,7 @@ class Fabric::Impl {
   // The rendezvous server ends with this process. A rank that arrives later would find no server
   // and report a network error. So this waits for at most options_.linger until all ranks have
   // received the loss.
-  void tell_late_ranks(int lost);
+  void inform_late_ranks(int lost);
 
   // Steps of join().
   Status bind_listeners(PeerRecord& record, std::vector<Fd>& listeners);
@@ -81,7 +81,7 @@ class Fabric::Impl {
   bool needs_tags(int peer) const;
   // The status for a failure of the rendezvous. The loss of a rank also fails health_ and so all
   // meshes.
-  Status lost_at_store(const Status& failure);
+  Status rendezvous_failure(const Status& failure);
   // The two kinds of links that every fabric has. `made` receives the group, for make_control.
   Result<std::unique_ptr<LinkProvider>> make_shm_provider(const CommunicatorContext& context,
                                                           Made& made);

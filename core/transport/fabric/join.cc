@@ -21,7 +21,7 @@ std::string record_key(const std::string& round, int rank) {
 }
 
 // Set by a rank that has received the reason why join() failed.
-std::string told_key(const std::string& round, int rank) {
+std::string informed_key(const std::string& round, int rank) {
   return fmt::format("{}/told/{}", round, rank);
 }
 
@@ -81,8 +81,8 @@ Status Fabric::Impl::give_up(const Status& why) {
         options_.rank);
   }
   const Status first = rendezvous_->report_loss(lost >= 0 ? lost : options_.rank, text);
-  (void)rendezvous_->set(told_key(options_.round, options_.rank), "");
-  if (rendezvous_->is_served_here()) tell_late_ranks(first.lost_rank());
+  (void)rendezvous_->set(informed_key(options_.round, options_.rank), "");
+  if (rendezvous_->is_served_here()) inform_late_ranks(first.lost_rank());
   return why.lost_rank() >= 0 && first.lost_rank() >= 0 ? first : why;
 }
 
@@ -96,10 +96,10 @@ int Fabric::Impl::first_missing() {
   return -1;
 }
 
-void Fabric::Impl::tell_late_ranks(int lost) {
+void Fabric::Impl::inform_late_ranks(int lost) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < options_.size; ++rank) {
-    if (rank != lost && rank != options_.rank) keys.push_back(told_key(options_.round, rank));
+    if (rank != lost && rank != options_.rank) keys.push_back(informed_key(options_.round, rank));
   }
   // The group has lost a rank, so a wait of a member would fail at once: leave it first.
   entered_ = false;

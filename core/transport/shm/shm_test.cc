@@ -53,7 +53,7 @@ TEST_P(EverySegment, WhatOneWritesTheOtherReadsAndNothingIsLeft) {
   EXPECT_EQ((*attached)->memory().size(), 10'000u);
 }
 
-TEST(Segment, AWrongDescriptorIsAnErrorAndNotSomebodyElsesMemory) {
+TEST(Segment, AWrongDescriptorIsAnErrorAndNotOtherMemory) {
   auto made = Segment::create(SegmentKind::kMemfd, 100);
   ASSERT_OK(made);
   std::string wrong = (*made)->descriptor();
@@ -124,7 +124,7 @@ TEST(Arena, SlotsCarryEveryTurnWhateverTheSkewOfTheRanks) {
   });
 }
 
-TEST(Arena, AWaitForASleepingRankEndsAtTheDeadlineAndTellsEverybody) {
+TEST(Arena, AWaitForASleepingRankEndsAtTheDeadlineOnAllRanks) {
   run_host(3, SegmentKind::kHeap, [](ShmGroup& links, Health& health) {
     Arena& arena = links.arena();
     const uint64_t turn = arena.begin_turns(1);

@@ -15,9 +15,9 @@ namespace {
 
 // First token of connections that have not greeted yet. Acceptors use the numbers from 1 on in the
 // upper half of their tokens.
-constexpr uint64_t kGuestTokens = uint64_t{1} << 60;
+constexpr uint64_t kPendingTokens = uint64_t{1} << 60;
 // They are authenticated, so they belong to the job; the limit guards against a faulty rank.
-constexpr size_t kMostGuests = 4096;
+constexpr size_t kMostPending = 4096;
 
 }  // namespace
 
@@ -71,7 +71,7 @@ PeerAcceptor::PeerAcceptor(Options options, const Secret& secret, Poller& poller
       secret_(secret),
       poller_(poller),
       on_peer_(std::move(on_peer)),
-      next_token_(kGuestTokens) {}
+      next_token_(kPendingTokens) {}
 
 PeerAcceptor::~PeerAcceptor() {
   for (const auto& [token, pending] : pending_) poller_.remove(pending->peer.stream->fd());
@@ -93,7 +93,7 @@ Status PeerAcceptor::listen(Fd listener, const std::string& name) {
 }
 
 bool PeerAcceptor::on_event(const PollEvent& event) {
-  if (event.token >= kGuestTokens && event.token < next_token_) {
+  if (event.token >= kPendingTokens && event.token < next_token_) {
     advance(event.token);
     return true;
   }
@@ -107,7 +107,7 @@ bool PeerAcceptor::on_event(const PollEvent& event) {
 
 void PeerAcceptor::greet(AuthenticatedStream peer) {
   const uint64_t token = next_token_++;
-  if (pending_.size() >= kMostGuests) {
+  if (pending_.size() >= kMostPending) {
     refuse(pending_.begin()->first, unavailable("too many connections without a greeting"));
   }
   const int fd = peer.stream->fd();

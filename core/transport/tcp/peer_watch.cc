@@ -188,7 +188,7 @@ Status PeerWatch::read(Edge& edge) {
     }
     edge.heard = Deadline::Clock::now();
     if (message->kind == WatchMessage::Kind::kAlive) {
-      hear_of_progress(*message);
+      note_progress_elsewhere(*message);
     } else if (message->kind == WatchMessage::Kind::kGoodbye) {
       close(edge);
     } else if (message->kind == WatchMessage::Kind::kFailure && failure.is_ok()) {
@@ -270,7 +270,7 @@ WatchMessage PeerWatch::alive_message(Deadline::Clock::time_point now) const {
   return message;
 }
 
-void PeerWatch::hear_of_progress(const WatchMessage& message) {
+void PeerWatch::note_progress_elsewhere(const WatchMessage& message) {
   if (message.idle_ms == WatchMessage::kNeverMoved) return;
   const auto moved = Deadline::Clock::now() - std::chrono::milliseconds(message.idle_ms);
   if (moved <= moved_elsewhere_) return;

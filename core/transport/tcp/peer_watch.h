@@ -84,7 +84,7 @@ class PeerWatch {
   Status read(Edge& edge) HVD_REQUIRES(mutex_);
   void close(Edge& edge) HVD_REQUIRES(mutex_);
   WatchMessage alive_message(Deadline::Clock::time_point now) const HVD_REQUIRES(mutex_);
-  void hear_of_progress(const WatchMessage& message) HVD_REQUIRES(mutex_);
+  void note_progress_elsewhere(const WatchMessage& message) HVD_REQUIRES(mutex_);
 
   const int rank_;
   const int size_;

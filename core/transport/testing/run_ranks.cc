@@ -191,10 +191,10 @@ std::vector<Status> outcomes_of_members(
   const Kind& known = find(kind);
   const World world = known.make_world(known.host_of(n));
   std::vector<std::unique_ptr<Transport>> ranks(n);
-  std::vector<std::unique_ptr<ControlPlane>> ports(n);
+  std::vector<std::unique_ptr<ControlPlane>> controls(n);
   return run(world.connect, ranks, [&](Transport& net) -> Status {
-    HVD_TRY_ASSIGN(ports[net.rank()], world.control(net.rank(), net));
-    return body(net, *ports[net.rank()]);
+    HVD_TRY_ASSIGN(controls[net.rank()], world.control(net.rank(), net));
+    return body(net, *controls[net.rank()]);
   });
 }
 
