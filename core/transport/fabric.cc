@@ -20,7 +20,7 @@ Result<std::unique_ptr<Fabric>> Fabric::join(const FabricOptions& options, const
                                              RendezvousClient* rendezvous, Deadline deadline) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
     return invalid_argument(
-        fmt::format("rank {} of {} is no place in a job", options.rank, options.size));
+        fmt::format("rank {} is not valid in a job of size {}", options.rank, options.size));
   }
   if (options.round.empty() || options.round.size() > kNameLimit / 2) {
     return invalid_argument("the name of the round is empty or too long");

@@ -48,7 +48,7 @@ Status receive_until(ControlPlane& control, ControlPlane::Take take, Done done) 
     if (count == 0 && !(done() && control.drained()))
       control.doorbell().sleep(Listener::kEngineThread, kLong);
     control.doorbell().stop_listening();
-    if (Clock::now() - start > kLong / 2) return internal_error("nobody rang");
+    if (Clock::now() - start > kLong / 2) return internal_error("the doorbell did not ring");
     HVD_TRY(control.check());
   }
   return Status::ok();
@@ -76,7 +76,7 @@ void exchange_with_neighbours(TransportKind kind, int ranks, const std::vector<s
     const auto take = [&](int from, ConstBytes message) -> Status {
       const size_t i = received[from]++;
       ++total;
-      if (i >= sizes.size()) return internal_error("a message that nobody sent");
+      if (i >= sizes.size()) return internal_error("a message that was not sent");
       if (text_of(message) != numbered(from, net.rank(), static_cast<int>(i), sizes[i])) {
         return internal_error("not the message that comes next");
       }
@@ -126,7 +126,7 @@ TEST_P(ControlConformance, AnIdleEngineIsWokenByUrgentMessages) {
     if (net.rank() == 1) {
       HVD_TRY(receive_until(control, take, [&] { return total == 1; }));
       std::this_thread::sleep_for(5ms);  // until it sleeps; without the pause it is woken too
-      HVD_TRY(control.send(0, bytes_of("of use to somebody who waits"), Urgency::kUsual));
+      HVD_TRY(control.send(0, bytes_of("for a waiting engine only"), Urgency::kUsual));
       std::this_thread::sleep_for(20ms);
       return control.send(0, bytes_of("of use to all"), Urgency::kUrgent);
     }
@@ -158,7 +158,7 @@ TEST_P(ControlConformance, AFailureAnywhereRingsAndEndsEveryCall) {
         auto received = control.receive(take);
         const auto start = Clock::now();
         if (received.is_ok()) control.doorbell().sleep(Listener::kIdleEngineThread, kLong);
-        if (Clock::now() - start > kLong / 2) return internal_error("nobody rang");
+        if (Clock::now() - start > kLong / 2) return internal_error("the doorbell did not ring");
         const Status failure = control.check();
         EXPECT_EQ(control.receive(take).status().message(), failure.message());
         for (const int peer : neighbours(control)) {

@@ -127,7 +127,7 @@ Result<WatchMessage> decode_watch_message(ConstBytes bytes, int size) {
     return invalid_argument(fmt::format("malformed record: message kind {}", kind));
   }
   HVD_TRY(check_rank("the origin", message.origin, -1, size));
-  HVD_TRY(check_rank("the lost one", message.lost_rank, -1, size));
+  HVD_TRY(check_rank("the lost rank", message.lost_rank, -1, size));
   return message;
 }
 
