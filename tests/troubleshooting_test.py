@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/troubleshooting.md goes by what users see: every message in it is one that we write."""
+"""Every message that docs/troubleshooting.md quotes is in the sources."""
 
 import pathlib
 import re
@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def sources() -> str:
-    """All sources as one text, with strings joined that stand on several lines."""
+    """All sources as one text. String literals on several lines are joined."""
     files = [
         path
         for folder in ("core", "launcher", "python")

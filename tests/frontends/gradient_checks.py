@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.tensorflow.gradients: the reduction that optimizers and tapes share."""
+"""Checks of horovod.tensorflow.gradients, the reduction that optimizers and tapes use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def variables():
 
 
 def gradients(sparse=False):
-    """Of the variables above: 1, 2 and 3 times this rank's number, which begins with 1."""
+    """Gradients of the variables above: 1, 2 and 3 times (rank + 1)."""
     scale = hvd.rank() + 1.0
     last = scale * 3 * tf.ones([4, 1])
     if sparse:
@@ -28,7 +28,7 @@ def values(tensors):
 
 
 def ways():
-    """Without a graph, in one, and in a loop of one."""
+    """Runs it eagerly, in a graph, and in a loop of a graph."""
 
     def in_a_loop(function):
         @tf.function
@@ -104,7 +104,7 @@ def check_gradients_of_local_variables_are_only_scaled(frontend):
 
 
 def check_ranks_may_have_different_numbers_of_local_variables(frontend):
-    # Names are places among the gradients that are reduced. One that is None has a place.
+    # A name has the position among the reduced gradients. A gradient that is None has a position.
     mean = (hvd.size() + 1) / 2
     locals_, (x, y, z) = [tf.Variable(tf.zeros(1)) for _ in range(hvd.rank())], variables()
     weights = [*locals_, x, tf.Variable(tf.zeros(1)), y, z]

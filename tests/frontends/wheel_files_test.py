@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the wheel: which systems they run on, what they show, whose code is in them."""
+"""Files of the wheel: the systems they run on, the symbols they export, their licences."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def readelf(path: pathlib.Path, *options: str) -> str:
 
 
 def needs(path: pathlib.Path, library: str) -> list[tuple[int, ...]]:
-    """The versions of a library's symbols, such as GLIBC, that a file asks for."""
+    """The symbol versions of a library, such as GLIBC, that a file needs."""
     found = re.findall(rf"Name: {library}_([\d.]+)", readelf(path, "--version-info"))
     return [tuple(int(part) for part in version.split(".")) for version in found]
 
 
 def shown(path: pathlib.Path) -> set[str]:
-    """The names that a library defines for others."""
+    """The symbols that a library exports."""
     rows = [line.split() for line in readelf(path, "--dyn-syms").splitlines()]
     rows = [row for row in rows if len(row) >= 8 and row[4] in ("GLOBAL", "WEAK", "UNIQUE")]
     return {row[7].split("@")[0] for row in rows if row[6] not in ("UND", "ABS")}
 
 
 def tag() -> tuple[int, ...]:
-    """The C library that the wheel says it needs."""
+    """The version of the C library in the tag of the wheel."""
     line = re.search(r"^Tag: cp39-abi3-(.*)$", WHEEL.read_text("WHEEL"), re.MULTILINE)[1]
     if line.startswith("linux_"):
         pytest.skip(f"{line}: a wheel of `pip install .`, which is not meant for other machines")
@@ -60,7 +60,7 @@ def test_no_file_needs_a_newer_c_library_than_the_tag_says():
 
 def test_the_c_plus_plus_runtime_is_inside():
     for file in native_files():
-        if file.name == "libhwy.so.1":  # Debian's own file, which is content with that of GCC 5
+        if file.name == "libhwy.so.1":  # built by Debian; needs only the libstdc++ of GCC 5
             assert max(needs(file, "GLIBCXX")) <= (3, 4, 21)
         else:
             assert "libstdc++" not in readelf(file, "--dynamic"), file

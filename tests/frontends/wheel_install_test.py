@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheels in an environment that has nothing else, as users install them."""
+"""Installs the wheels into an empty environment, as users do."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LIMIT = 100  # seconds
 
 
 class Environment:
-    """A virtual environment with the wheels and no compiler on the path."""
+    """A virtual environment with the wheels, without a compiler on the PATH."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.python = str(folder / "bin" / "python")
         self.run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
-        # cloudpickle, which the wheel asks for, comes with the frameworks below.
+        # The wheel needs cloudpickle, which is among the packages of the frameworks below.
         options = ["--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
         pip = [sys.executable, "-m", "pip", "--python", self.python, "install"]
         self.run([*pip, *options, *map(str, WHEELS)])
@@ -34,7 +34,7 @@ class Environment:
         done = subprocess.run(
             command,
             env={"PATH": "/nothing", "HOME": os.environ.get("HOME", "/")},
-            cwd="/",  # not the sources
+            cwd="/",  # so that Python does not import the sources
             capture_output=True,
             text=True,
             check=False,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed package: it brings what it needs, and asks for no framework."""
+"""The installed package contains all that it needs, and needs no framework."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ from horovod import _core
 from horovod.runner import launch
 
 HOME = pathlib.Path(horovod.__file__).parent
-# What the system has anyway, by the rules of manylinux; wheel_files_test.py says which versions.
+# Libraries that every manylinux system has; wheel_files_test.py checks their versions.
 LIBC = {"libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1"}
 SYSTEM = LIBC | {"libgcc_s.so.1", "ld-linux-x86-64.so.2"}
 
