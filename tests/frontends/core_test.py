@@ -20,9 +20,16 @@ def job_of_one():
     basics.shutdown()
 
 
-def submit(collective, view, *, op=_core.SUM, root=0, process_set=0, splits=None):
+def submit(collective, view, *, process_set=0, **options):
     handle = _core.submit(
-        collective, "op", "x", view, op, 1.0, 1.0, root, process_set, splits, True, None, print
+        collective,
+        "op",
+        "x",
+        view,
+        process_set=process_set,
+        result=print,
+        will_wait=True,
+        **options,
     )
     return _core.wait(handle)
 
@@ -55,6 +62,34 @@ def test_a_number_that_32_bits_do_not_hold_is_refused_by_name(job_of_one, number
     for call in (_core.remove_process_set, _core.process_set_ranks):
         with pytest.raises(ValueError, match="process set is out of range"):
             call(number)
+
+
+# Arguments of submit ----------------------------------------------------------------------------
+
+
+def test_submit_takes_keywords_in_any_order_also_names_built_at_run_time(job_of_one):
+    data = bytearray([7])
+    place = _core.address_of(data)
+    view = (place, place, _core.UINT8, (1,))
+    backwards = {"will_" + "wait".lower(): True, "op": _core.SUM, "result": "done", "keep": data}
+    handle = _core.submit(_core.ALLREDUCE, "op", "x", view, **backwards, process_set=0)
+    assert _core.wait(handle) == "done"
+    assert data == bytearray([7])
+
+
+@pytest.mark.parametrize(
+    ("positional", "options", "text"),
+    [
+        (3, {"process_set": 0}, "takes 4 positional arguments, not 3"),
+        (5, {"process_set": 0}, "takes 4 positional arguments, not 5"),
+        (4, {}, "needs the keyword argument process_set"),
+        (4, {"process_set": 0, "speed": 1}, "has no keyword argument 'speed'"),
+    ],
+)
+def test_submit_refuses_arguments_that_it_does_not_have(job_of_one, positional, options, text):
+    args = (_core.BARRIER, "barrier", "x", [], None)[:positional]
+    with pytest.raises(TypeError, match=text):
+        _core.submit(*args, **options)
 
 
 # Failures ---------------------------------------------------------------------------------------

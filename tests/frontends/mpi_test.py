@@ -27,8 +27,7 @@ def total(value, process_set=0):
     place = _core.address_of(data)
     view = (place, place, _core.UINT8, (1,))
     _core.wait(_core.submit(
-        _core.ALLREDUCE, "op", "x", view, _core.SUM, 1.0, 1.0, 0, process_set, None, True, data,
-        None,
+        _core.ALLREDUCE, "op", "x", view, process_set=process_set, keep=data, will_wait=True,
     ))
     return data[0]
 

@@ -19,7 +19,6 @@ from horovod.common import basics, objects
 from horovod.common.exceptions import HorovodInternalError
 
 RAN = pathlib.Path(sys.argv[1]) / "ran"
-KEEP, RESULT = 11, 12  # positions among the arguments of submit()
 
 
 class Attack:
@@ -44,17 +43,16 @@ class Wire:
         _core.submit = self.submit
         self.outgoing = self.incoming = None
 
-    def submit(self, *args):
-        args = list(args)
-        data, result = args[KEEP], args[RESULT]
+    def submit(self, *args, **options):
+        data, result = options.get("keep"), options.get("result")
         if self.outgoing and isinstance(data, bytearray):
             size = len(data)
             self.outgoing(data)
             assert len(data) == size
         if self.incoming and callable(result):
             incoming = self.incoming
-            args[RESULT] = lambda outputs: incoming(result(outputs))
-        return self._submit(*args)
+            options["result"] = lambda outputs: incoming(result(outputs))
+        return self._submit(*args, **options)
 
 
 wire = Wire()

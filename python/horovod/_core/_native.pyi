@@ -30,16 +30,17 @@ def submit(
     label: str,
     name: str | None,
     views: _View | list[_View],
-    op: int,
-    prescale: float,
-    postscale: float,
-    root: int,
-    process_set: int | None,
-    splits: Sequence[int] | None,
-    will_wait: bool,
-    keep: object,
-    result: object,
     /,
+    *,
+    process_set: int | None,
+    keep: object = None,
+    result: object = None,
+    op: int = ...,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    root: int = 0,
+    splits: Sequence[int] | None = None,
+    will_wait: bool = False,
 ) -> int:
     """Start an operation and return its handle.
 
@@ -47,6 +48,7 @@ def submit(
     kept alive until the operation is done, and has to keep the memory of the views. `result` is
     what wait() returns; or where the views' outputs are None, which lets the library allocate
     them, a function that makes that from a list of Output.
+    `op` is SUM by default. A `process_set` of None, one that is not registered, is a ValueError.
     `will_wait` promises that the caller waits at once.
     """
 

@@ -6,15 +6,15 @@
 #include "operations.h"
 #include "output.h"
 #include "python.h"
-#include "seal.h"
 #include "rendezvous.h"
+#include "seal.h"
 
 namespace {
 
 using namespace hvd::python;  // NOLINT(google-build-using-namespace): this file is its list
 
 PyMethodDef operation_methods[] = {
-    {"submit", as_method(submit), METH_FASTCALL, nullptr},
+    {"submit", as_method(submit), METH_FASTCALL | METH_KEYWORDS, nullptr},
     {"join", join, METH_NOARGS, nullptr},
     {"poll", poll, METH_O, nullptr},
     {"wait", wait, METH_O, nullptr},
@@ -58,7 +58,7 @@ constexpr Constant kConstants[] = {
 };
 
 int fill(PyObject* module) {
-  if (!load_exceptions() || !add_output_type(module)) return -1;
+  if (!load_exceptions() || !intern_keywords() || !add_output_type(module)) return -1;
   for (PyMethodDef* methods :
        {operation_methods, job_methods(), seal_methods(), rendezvous_methods()}) {
     if (PyModule_AddFunctions(module, methods) != 0) return -1;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -67,57 +69,121 @@ void reap() {
 
 // Arguments --------------------------------------------------------------------------------------
 
-// Reads arguments one after the other. The first that does not fit sets the exception and ok()
-// stays false from then on.
+// The arguments of submit(): the first kPositional by position, the rest by keyword, in the order
+// in which the call sites write them.
+enum Argument : size_t {
+  kCollective,
+  kLabel,
+  kName,
+  kViews,
+  kProcessSet,
+  kKeep,
+  kResult,
+  kOp,
+  kPrescale,
+  kPostscale,
+  kRoot,
+  kSplits,
+  kWillWait,
+  kArgumentCount,
+};
+constexpr size_t kPositional = kProcessSet;
+constexpr std::array<const char*, kArgumentCount - kPositional> kKeywords = {
+    "process_set", "keep", "result", "op", "prescale", "postscale", "root", "splits", "will_wait",
+};
+
+// The names of kKeywords as interned strings, which live as long as the process. Names in a call
+// are interned too, so that comparing addresses finds them.
+std::array<PyObject*, kKeywords.size()> keywords;
+
+// Reads the arguments of one call of submit(). The first that does not fit sets the exception, and
+// ok() is false from then on. Holds borrowed references: use it only during the call.
 class Arguments {
  public:
-  explicit Arguments(PyObject* const* next) : next_(next) {}
+  Arguments(PyObject* const* args, Py_ssize_t positional, PyObject* names)
+      : ok_(place(args, positional, names)) {}
   bool ok() const { return ok_; }
 
-  PyObject* object() { return *next_++; }
-  // `what`: for the message if it is out of range.
-  int32_t number(const char* what) {
-    int32_t number = 0;
-    if (!read_int32(object(), what, number)) ok_ = false;
-    return number;
+  bool has(Argument which) const { return given_[which] != nullptr; }
+  // None if it was not given.
+  PyObject* object(Argument which) const { return has(which) ? given_[which] : Py_None; }
+  // Leaves `number` alone if the argument was not given. `what`: for the message if it is out of
+  // range.
+  template <typename Number>
+  void read(Argument which, const char* what, Number& number) {
+    int32_t value = 0;
+    if (!ok_ || !has(which)) return;
+    ok_ = read_int32(given_[which], what, value);
+    number = static_cast<Number>(value);
   }
-  double real() { return checked(PyFloat_AsDouble(object())); }
-  bool truth() { return object() == Py_True; }
-  std::string_view text() { return text_of(object()); }
+  void read(Argument which, double& number) {
+    if (!ok_ || !has(which)) return;
+    number = PyFloat_AsDouble(given_[which]);
+    if (number == -1 && PyErr_Occurred() != nullptr) ok_ = false;
+  }
+  bool truth(Argument which) const { return given_[which] == Py_True; }
+  std::string_view text(Argument which) {
+    if (!ok_) return {};
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(given_[which], &size);
+    ok_ = text != nullptr;
+    return ok_ ? std::string_view(text, static_cast<size_t>(size)) : std::string_view();
+  }
   // Empty for None.
-  std::string_view optional_text() {
-    PyObject* given = object();
-    return given == Py_None ? std::string_view() : text_of(given);
+  std::string_view optional_text(Argument which) {
+    return object(which) == Py_None ? std::string_view() : text(which);
   }
-  // The number of a process set, which one that is not registered does not have.
+  // The number of a process set, which an unregistered one does not have.
   int32_t process_set() {
-    if (*next_ != Py_None) return number("the number of the process set");
-    ++next_;
-    PyErr_SetString(PyExc_ValueError,
-                    "the process set is not registered; pass it to hvd.init() or "
-                    "hvd.add_process_set(), and do not use it after hvd.remove_process_set()");
-    ok_ = false;
-    return 0;
+    int32_t id = 0;
+    if (ok_ && object(kProcessSet) == Py_None) {
+      PyErr_SetString(PyExc_ValueError,
+                      "the process set is not registered; pass it to hvd.init() or "
+                      "hvd.add_process_set(), and do not use it after hvd.remove_process_set()");
+      ok_ = false;
+    }
+    read(kProcessSet, "the number of the process set", id);
+    return id;
   }
 
  private:
-  template <typename Number>
-  Number checked(Number number) {
-    if (number == Number(-1) && PyErr_Occurred() != nullptr) ok_ = false;
-    return number;
-  }
-  std::string_view text_of(PyObject* given) {
-    Py_ssize_t size = 0;
-    const char* text = PyUnicode_AsUTF8AndSize(given, &size);
-    if (text == nullptr) {
-      ok_ = false;
-      return {};
+  bool place(PyObject* const* args, Py_ssize_t positional, PyObject* names) {
+    if (positional != static_cast<Py_ssize_t>(kPositional)) {
+      PyErr_Format(PyExc_TypeError, "submit takes %zu positional arguments, not %zd", kPositional,
+                   positional);
+      return false;
     }
-    return {text, static_cast<size_t>(size)};
+    std::copy_n(args, kPositional, given_.begin());
+    const Py_ssize_t count = names == nullptr ? 0 : PyTuple_Size(names);
+    size_t at = 0;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyObject* name = PyTuple_GetItem(names, i);
+      at = find_keyword(name, at);
+      if (at == kKeywords.size()) {
+        PyErr_Format(PyExc_TypeError, "submit has no keyword argument %R", name);
+        return false;
+      }
+      given_[kPositional + at++] = args[positional + i];
+    }
+    if (has(kProcessSet)) return true;
+    PyErr_SetString(PyExc_TypeError, "submit needs the keyword argument process_set");
+    return false;
   }
 
-  PyObject* const* next_;
-  bool ok_ = true;
+  // The index of a name in kKeywords, or their number. Looks from `from` on first: call sites write
+  // keywords in that order, so that the first comparison usually matches.
+  static size_t find_keyword(PyObject* name, size_t from) {
+    for (size_t i = from; i < keywords.size(); ++i) {
+      if (keywords[i] == name) return i;
+    }
+    for (size_t i = 0; i < keywords.size(); ++i) {  // out of order, or built at run time
+      if (PyUnicode_CompareWithASCIIString(name, kKeywords[i]) == 0) return i;
+    }
+    return keywords.size();
+  }
+
+  std::array<PyObject*, kArgumentCount> given_{};
+  bool ok_;
 };
 
 // A tensor as the front end sees it: (input, output, dtype, shape), where an output of None is
@@ -264,34 +330,39 @@ bool wait_until_done(const Operation& operation) {
 
 // ------------------------------------------------------------------------------------------------
 
-PyObject* submit(PyObject* /*self*/, PyObject* const* args, Py_ssize_t given_count) {
-  constexpr Py_ssize_t kArguments = 13;
-  if (given_count != kArguments) {
-    return PyErr_Format(PyExc_TypeError, "submit takes %zd arguments, not %zd", kArguments,
-                        given_count);
+bool intern_keywords() {
+  for (size_t i = 0; i < kKeywords.size(); ++i) {
+    keywords[i] = PyUnicode_InternFromString(kKeywords[i]);
+    if (keywords[i] == nullptr) return false;
   }
+  return true;
+}
+
+PyObject* submit(PyObject* /*self*/, PyObject* const* args, Py_ssize_t positional,
+                 PyObject* names) {
   reap();
-  Arguments arguments(args);
+  Arguments arguments(args, positional, names);
   hvd_request request = HVD_REQUEST_INIT;
-  request.collective = static_cast<hvd_collective>(arguments.number("the collective"));
-  const std::string_view label = arguments.text();
+  request.op = HVD_SUM;
+  arguments.read(kCollective, "the collective", request.collective);
+  const std::string_view label = arguments.text(kLabel);
   request.label = label.data();  // which ends with a zero
-  const std::string_view name = arguments.optional_text();
-  PyObject* given = arguments.object();
-  request.op = static_cast<hvd_reduce_op>(arguments.number("op"));
-  request.prescale = arguments.real();
-  request.postscale = arguments.real();
-  request.root = arguments.number("the root rank");
+  const std::string_view name = arguments.optional_text(kName);
+  PyObject* given = arguments.object(kViews);
+  arguments.read(kOp, "op", request.op);
+  arguments.read(kPrescale, request.prescale);
+  arguments.read(kPostscale, request.postscale);
+  arguments.read(kRoot, "the root rank", request.root);
   request.process_set = arguments.process_set();
-  PyObject* given_splits = arguments.object();
-  if (arguments.truth()) request.flags |= HVD_WILL_WAIT;
+  if (arguments.truth(kWillWait)) request.flags |= HVD_WILL_WAIT;
   auto operation = std::make_shared<Operation>();
-  operation->keep = Ref::borrow(arguments.object());
-  operation->result = Ref::borrow(arguments.object());
+  operation->keep = Ref::borrow(arguments.object(kKeep));
+  operation->result = Ref::borrow(arguments.object(kResult));
 
   std::vector<View> views;
   std::vector<int32_t> splits;
-  if (!arguments.ok() || !read_views(given, views) || !read_splits(given_splits, splits)) {
+  if (!arguments.ok() || !read_views(given, views) ||
+      !read_splits(arguments.object(kSplits), splits)) {
     return nullptr;
   }
   if (hvd_is_initialized() == 0) return raise_not_initialized();

@@ -8,7 +8,10 @@
 
 namespace hvd::python {
 
-PyObject* submit(PyObject* self, PyObject* const* args, Py_ssize_t count);
+// Called once, before submit(). False with an exception set.
+bool intern_keywords();
+// `args` holds the positional arguments, and then one for each of the keyword `names`.
+PyObject* submit(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* names);
 PyObject* join(PyObject* self, PyObject* none);
 PyObject* poll(PyObject* self, PyObject* handle);
 PyObject* wait(PyObject* self, PyObject* handle);

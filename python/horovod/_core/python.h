@@ -72,7 +72,8 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-using FastFunction = PyObject* (*)(PyObject* self, PyObject* const* args, Py_ssize_t count);
+using FastFunction = PyObject* (*)(PyObject* self, PyObject* const* args, Py_ssize_t positional,
+                                   PyObject* names);
 inline PyCFunction as_method(FastFunction function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }

@@ -53,15 +53,14 @@ def _run(
         label,
         name,
         views,
-        op,
-        prescale_factor,
-        postscale_factor,
-        root_rank,
-        process_set.process_set_id,
-        None,
-        True,
-        arrays,
-        arrays if in_place else result,
+        process_set=process_set.process_set_id,
+        keep=arrays,
+        result=arrays if in_place else result,
+        op=op,
+        prescale=prescale_factor,
+        postscale=postscale_factor,
+        root=root_rank,
+        will_wait=True,
     )
     return _core.wait(handle)
 

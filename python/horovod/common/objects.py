@@ -42,37 +42,19 @@ def _sealed(operation: Any, pickled: bytes) -> bytearray:
     return data
 
 
-def _submit(
-    collective: int,
-    label: str,
-    name: str | None,
-    view: tuple[int, int | None, int, tuple[int, ...]],
-    root_rank: int,
-    process_set: ProcessSet,
-    keep: Any,
-    result: Any,
-) -> int:
-    return _core.submit(
-        collective,
-        label,
-        name,
-        view,
-        _core.SUM,
-        1.0,
-        1.0,
-        root_rank,
-        process_set.process_set_id,
-        None,
-        True,
-        keep,
-        result,
-    )
-
-
 def _allgather(data: bytearray, name: str | None, process_set: ProcessSet) -> int:
     view = (_core.address_of(data), None, _core.UINT8, (len(data),))
     result = lambda outputs: outputs[0].tobytes()  # noqa: E731
-    return _submit(_core.ALLGATHER, "allgather_object", name, view, 0, process_set, data, result)
+    return _core.submit(
+        _core.ALLGATHER,
+        "allgather_object",
+        name,
+        view,
+        process_set=process_set.process_set_id,
+        keep=data,
+        result=result,
+        will_wait=True,
+    )
 
 
 def _sum_of_lengths(length: int, name: str | None, process_set: ProcessSet) -> tuple[int, Any]:
@@ -84,7 +66,15 @@ def _sum_of_lengths(length: int, name: str | None, process_set: ProcessSet) -> t
     """
     view = (0, None, _core.UINT8, (length, 0))
     result = lambda outputs: outputs[0].shape[0]  # noqa: E731
-    handle = _submit(_core.ALLGATHER, "broadcast_object", name, view, 0, process_set, None, result)
+    handle = _core.submit(
+        _core.ALLGATHER,
+        "broadcast_object",
+        name,
+        view,
+        process_set=process_set.process_set_id,
+        result=result,
+        will_wait=True,
+    )
     return _core.wait_and_keep(handle)
 
 
@@ -101,9 +91,15 @@ def broadcast_object(
     data = _sealed(operation, pickled) if is_root else bytearray(length + _core.SEAL_BYTES)
     address = _core.address_of(data)
     view = (address, address, _core.UINT8, (len(data),))
-    handle = _submit(
-        *(_core.BROADCAST, "broadcast_object", _part(name, "t"), view),
-        *(root_rank, process_set, data, data),
+    handle = _core.submit(
+        _core.BROADCAST,
+        "broadcast_object",
+        _part(name, "t"),
+        view,
+        process_set=process_set.process_set_id,
+        keep=data,
+        root=root_rank,
+        will_wait=True,
     )
     _core.wait(handle)
     if is_root:
