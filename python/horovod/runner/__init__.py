@@ -17,8 +17,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TextIO
 
 from horovod.runner import call, output, rendezvous
+from horovod.runner.options import HorovodrunOptions
 
 __all__ = ["run"]
+
+_DESCRIPTORS = {"stdout": 1, "stderr": 2}
 
 
 def _deprecated(new: Any, old: Any, new_name: str, old_name: str) -> Any:
@@ -72,54 +75,43 @@ def run(
     if network_interface is not None:
         given = _deprecated(None, network_interface, "network_interfaces", "network_interface")
         network_interfaces = [*(network_interfaces or []), *given.split(",")]
-    if hosts is not None and hostfile is not None:
-        raise ValueError("hosts and hostfile exclude each other; pass one of them")
-    if use_gloo and use_mpi:
-        raise ValueError("use_gloo and use_mpi exclude each other; pass one of them")
-    packed = call.pack(func, args, kwargs or {})
+    options = HorovodrunOptions(
+        num_proc=num_proc,
+        min_num_proc=min_num_proc,
+        max_num_proc=max_num_proc,
+        slots=slots,
+        reset_limit=reset_limit,
+        cooldown_range=cooldown_range,
+        hosts=hosts,
+        hostfile=hostfile,
+        host_discovery_script=host_discovery_script,
+        start_timeout=start_timeout,
+        ssh_port=ssh_port,
+        ssh_identity_file=ssh_identity_file,
+        disable_cache=disable_cache,
+        output_filename=output_filename,
+        verbose=verbose or 0,
+        use_gloo=use_gloo,
+        use_mpi=use_mpi,
+        mpi_args=mpi_args,
+        network_interfaces=network_interfaces or (),
+        executable=executable,
+    )
+    return _run(call.pack(func, args, kwargs or {}), options)
 
-    flags: dict[str, Any] = {
-        "--num-proc": num_proc,
-        "--min-num-proc": min_num_proc,
-        "--max-num-proc": max_num_proc,
-        "--slots-per-host": slots,
-        "--reset-limit": reset_limit,
-        "--hosts": hosts,
-        "--hostfile": hostfile,
-        "--host-discovery-script": host_discovery_script,
-        "--start-timeout": start_timeout,
-        "--ssh-port": ssh_port,
-        "--ssh-identity-file": ssh_identity_file,
-        "--output-filename": output_filename,
-        "--network-interfaces": ",".join(network_interfaces) if network_interfaces else None,
-    }
+
+def _run(packed: bytes, options: HorovodrunOptions) -> list[Any]:
     # Here, because Python warns of `-m horovod.runner.launch` when it is imported already.
     from horovod.runner import launch
 
-    command = [launch.horovodrun_path()]
-    for flag, value in flags.items():
-        if value is not None:
-            command += [flag, str(value)]
-    if cooldown_range is not None:
-        command += ["--blacklist-cooldown-range", *map(str, cooldown_range)]
-    if mpi_args is not None:
-        command.append(f"--mpi-args={mpi_args}")
-    for flag, wanted in {
-        "--disable-cache": disable_cache,
-        "--verbose": verbose,
-        "--gloo": use_gloo,
-        "--mpi": use_mpi,
-    }.items():
-        if wanted:
-            command.append(flag)
-    command += [executable or sys.executable, "-m", "horovod.runner.run_task"]
-
-    is_local = hosts is None and hostfile is None and host_discovery_script is None
-    with rendezvous.RendezvousServer(is_local) as server:
+    python = options.executable or sys.executable
+    command = [launch.horovodrun_path(), *options.flags(), python, "-m", "horovod.runner.run_task"]
+    with rendezvous.RendezvousServer(options.is_local()) as server:
         server.send_pickled("func", packed)
-        status = _run_to_the_end(command, os.environ | server.settings(), bool(use_mpi))
+        environment = os.environ | server.settings()
+        status = _run_to_the_end(command, environment, bool(options.use_mpi))
         results = server.results()
-    expected = num_proc if min_num_proc is None else min_num_proc
+    expected = options.num_proc if options.min_num_proc is None else options.min_num_proc
     return _take_results(results, expected, status)
 
 
@@ -140,8 +132,8 @@ def _take_results(results: dict[int, rendezvous.Result], expected: int, status: 
 
 def _run_to_the_end(command: list[str], environment: dict[str, str], by_mpirun: bool) -> int:
     with (
-        _output(sys.stdout, 1, by_mpirun) as stdout,
-        _output(sys.stderr, 2, by_mpirun) as stderr,
+        _output("stdout", sys.stdout, by_mpirun) as stdout,
+        _output("stderr", sys.stderr, by_mpirun) as stderr,
     ):
         process = subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr)
         try:
@@ -153,12 +145,12 @@ def _run_to_the_end(command: list[str], environment: dict[str, str], by_mpirun: 
 
 
 @contextlib.contextmanager
-def _output(stream: TextIO, number: int, by_mpirun: bool) -> Iterator[int | None]:
+def _output(name: str, stream: TextIO, by_mpirun: bool) -> Iterator[int | None]:
     """Where the launcher is to write: the same stream, also in a notebook, which has no file.
 
     by_mpirun: puts together what mpirun shows in pieces, with those of other ranks in between.
     """
-    if not by_mpirun and _is_file(stream, number):
+    if not by_mpirun and _is_file(stream, _DESCRIPTORS[name]):
         yield None
         return
     reading, writing = os.pipe()
@@ -170,7 +162,7 @@ def _output(stream: TextIO, number: int, by_mpirun: bool) -> Iterator[int | None
                 for line in pipe:
                     stream.write(line)
                 return
-            lines = output.Lines(stream, {1: "stdout", 2: "stderr"}[number], job="1,")
+            lines = output.Lines(stream, name, job="1,")
             untagged = output.Untagged(lines)
             for line in pipe:
                 untagged.write(line)
@@ -185,8 +177,8 @@ def _output(stream: TextIO, number: int, by_mpirun: bool) -> Iterator[int | None
         thread.join()
 
 
-def _is_file(stream: TextIO, number: int) -> bool:
+def _is_file(stream: TextIO, descriptor: int) -> bool:
     try:
-        return stream.fileno() == number
+        return stream.fileno() == descriptor
     except (AttributeError, OSError, ValueError):
         return False

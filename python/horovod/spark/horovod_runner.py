@@ -9,7 +9,8 @@ import warnings
 from typing import Any, Callable
 
 from horovod.runner import run as run_here
-from horovod.spark import protocol, runner
+from horovod.runner.options import OutputStreams, RunOptions
+from horovod.spark import runner
 
 __all__ = ["HorovodRunner"]
 
@@ -49,19 +50,17 @@ class HorovodRunner:
                 DeprecationWarning,
                 stacklevel=2,
             )
-        everything = self.driver_log_verbosity == "all"
-        return runner.run_ranks(
-            main,
-            (),
-            kwargs,
-            self.num_processor or None,
-            env=_settings_of_the_driver(),
-            streams={
-                1: sys.stdout if everything else None,
-                2: sys.stderr if everything else None,
-                protocol.MESSAGES: sys.stdout,
-            },
-        )[0]
+        shows_all = self.driver_log_verbosity == "all"
+        options = RunOptions(
+            num_proc=self.num_processor or None,
+            environment=_settings_of_the_driver(),
+            output=OutputStreams(
+                stdout=sys.stdout if shows_all else None,
+                stderr=sys.stderr if shows_all else None,
+                messages=sys.stdout,
+            ),
+        )
+        return runner.run_ranks(main, (), kwargs, options)[0]
 
 
 def _settings_of_the_driver() -> dict[str, str | None]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import tempfile
 import threading
-from typing import TextIO
 
 from horovod.runner.common.util import safe_shell_exec, tiny_shell_exec
+from horovod.runner.options import OutputStreams, RunOptions
 from horovod.runner.output import Lines, Untagged
 from horovod.spark import protocol
 
@@ -36,6 +37,13 @@ def check() -> None:
             f"use_mpi needs an mpirun of Open MPI 4, and the one of the driver is {first}: "
             f"install that, {REMEDY}"
         )
+
+
+def arguments(options: RunOptions) -> list[str]:
+    """The arguments of mpirun that the caller asks for."""
+    interfaces = ",".join(options.network_interfaces)
+    chosen = ["-mca", "btl_tcp_if_include", interfaces] if options.network_interfaces else []
+    return [*chosen, *shlex.split(options.mpi_args or "")]
 
 
 def command(assignments: list[protocol.RankAssignment], more: list[str]) -> list[str]:
@@ -66,13 +74,12 @@ class Mpirun:
         self,
         words: list[str],
         settings: protocol.TaskSettings,
-        streams: dict[int, TextIO | None],
-        with_time: bool,
+        streams: OutputStreams,
     ) -> None:
         self._words = words
         self._settings = settings
-        self._stdout = Lines(streams[1] or sys.stdout, "stdout", with_time)
-        self._stderr = Lines(streams[2] or sys.stderr, "stderr", with_time)
+        self._stdout = Lines(streams.stdout or sys.stdout, "stdout", streams.with_time)
+        self._stderr = Lines(streams.stderr or sys.stderr, "stderr", streams.with_time)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="horovod-spark-mpirun", daemon=True)
 

@@ -8,15 +8,16 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from typing import TextIO
+from collections.abc import Iterator
 
+from horovod.runner.options import OutputStreams
 from horovod.runner.output import Lines
 from horovod.spark import protocol
 
 LOOK_SECONDS = 0.2  # how often to look whether the run is over
 REST_SECONDS = 5.0  # for what is left to show of ranks that have not ended well
-LABELS = {1: "stdout", 2: "stderr", protocol.MESSAGES: ""}
+# In the labels of lines; lines of a stream with "" have none.
+LABELS = {protocol.STDOUT: "stdout", protocol.STDERR: "stderr", protocol.MESSAGES: ""}
 
 _log = logging.getLogger("horovod.spark")
 
@@ -24,15 +25,13 @@ _log = logging.getLogger("horovod.spark")
 class _Writer:
     """Deals out pieces to the streams that they are for."""
 
-    def __init__(
-        self, streams: Mapping[int, TextIO | None], labels: Mapping[int, str], with_time: bool
-    ) -> None:
+    def __init__(self, streams: OutputStreams) -> None:
+        labels = {**LABELS, **({protocol.STDOUT: ""} if streams.plain_stdout else {})}
         self._shown = {
-            number: Lines(stream, labels[number], with_time)
-            for number, stream in streams.items()
-            if stream is not None
+            name: Lines(stream, labels[name], streams.with_time)
+            for name, stream in streams.by_name().items()
         }
-        self._decoders: dict[tuple[int, int], codecs.IncrementalDecoder] = {}
+        self._decoders: dict[tuple[int, str], codecs.IncrementalDecoder] = {}
 
     def add(self, piece: protocol.OutputPiece) -> None:
         stream = self._shown.get(piece.stream)
@@ -49,22 +48,14 @@ class _Writer:
 
 
 @contextlib.contextmanager
-def shown(
-    settings: protocol.TaskSettings,
-    streams: Mapping[int, TextIO | None],
-    labels: Mapping[int, str],
-    with_time: bool,
-) -> Iterator[None]:
-    """Show it while the body runs, and then the rest; after an exception for some seconds only.
-
-    labels: of the lines of each stream, as LABELS; lines of a stream with "" have none.
-    """
+def shown(settings: protocol.TaskSettings, streams: OutputStreams) -> Iterator[None]:
+    """Show it while the body runs, and then the rest; after an exception for some seconds only."""
     over = threading.Event()
     latest = float("inf")
 
     def pump() -> None:
         client = settings.connect()
-        writer = _Writer(streams, labels, with_time)
+        writer = _Writer(streams)
         number = 0
         while not over.is_set():
             there, piece = client.take(protocol.OUTPUT, number, LOOK_SECONDS)
@@ -82,7 +73,7 @@ def shown(
                 writer.add(piece)
         writer.finish()
 
-    if all(stream is None for stream in streams.values()):
+    if not streams.by_name():
         yield
         return
     thread = threading.Thread(target=pump, name="horovod-spark-output", daemon=True)

@@ -31,7 +31,8 @@ ASSIGNMENTS, COMMAND, COMMAND_RESULT, OVER = (
     "command_result/{}",
     "over",
 )
-MESSAGES = 3  # a stream beside standard output, 1, and standard error, 2
+# The streams of a rank, by the names of the fields of OutputStreams.
+STDOUT, STDERR, MESSAGES = "stdout", "stderr", "messages"
 
 # In environments: the devices of a rank; whether somebody reads its messages; Python and folder of
 # an executor, for ranks that mpirun starts; and where mpirun's remote shell finds the store.
@@ -50,8 +51,8 @@ class TaskSettings:
     start_seconds: float
     environment: dict[str, str | None] = dataclasses.field(repr=False)
     executable: str | None
-    sent: tuple[int, ...]  # streams of the ranks of which the driver gets what is written
-    logged: tuple[int, ...]  # and those of which it is in the logs of the executors
+    sent: tuple[str, ...]  # streams of the ranks of which the driver gets what is written
+    logged: tuple[str, ...]  # and those of which it is in the logs of the executors
     wants_messages: bool
     uses_mpi: bool
 
@@ -95,10 +96,10 @@ class RankAssignment:
 
 @dataclasses.dataclass(frozen=True)
 class OutputPiece:
-    """A part of what a rank writes to a stream: 1, 2 or MESSAGES."""
+    """A part of what a rank writes to a stream: STDOUT, STDERR or MESSAGES."""
 
     rank: int
-    stream: int
+    stream: str
     data: bytes
 
 

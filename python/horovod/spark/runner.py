@@ -8,7 +8,6 @@ import functools
 import logging
 import os
 import re
-import shlex
 import sys
 import time
 from typing import Any, Callable, TextIO
@@ -16,6 +15,7 @@ from typing import Any, Callable, TextIO
 from horovod.common import settings
 from horovod.common.exceptions import HorovodInternalError
 from horovod.runner import call, rendezvous
+from horovod.runner.options import OutputStreams, RunOptions
 from horovod.runner.output import is_interactive
 from horovod.spark import cluster, mpirun, output, protocol
 from horovod.spark.task import rank_task
@@ -59,104 +59,97 @@ def run(
     prefix_output_with_timestamp: begins each line with the time.
     executable: the Python of the ranks; by default that of the executors.
     """
-    nics = nics.split(",") if isinstance(nics, str) else nics
-    if use_mpi and use_gloo:
-        raise ValueError("use_gloo and use_mpi exclude each other; pass one of them")
     if extra_mpi_args and not use_mpi:
         raise ValueError("extra_mpi_args are for mpirun; pass use_mpi=True, or leave them out")
-    as_is = stdout is None and is_interactive()
-    return run_ranks(
-        fn,
-        args,
-        kwargs or {},
-        num_proc,
-        start_timeout,
-        env={**(env or {}), **({"HOROVOD_NETWORK_INTERFACES": ",".join(nics)} if nics else {})},
-        streams={1: sys.stdout if as_is else stdout, 2: stderr, protocol.MESSAGES: None},
-        as_is=as_is,
-        verbose=verbose,
-        with_time=prefix_output_with_timestamp,
+    plain = stdout is None and is_interactive()
+    options = RunOptions(
+        num_proc=num_proc,
+        start_timeout=start_timeout,
+        use_mpi=use_mpi,
+        use_gloo=use_gloo,
+        mpi_args=extra_mpi_args,
+        network_interfaces=nics.split(",") if isinstance(nics, str) else nics or (),
         executable=executable,
-        mpi_args=_mpi_arguments(nics, extra_mpi_args) if use_mpi else None,
+        verbose=verbose,
+        environment=env or {},
+        output=OutputStreams(
+            stdout=sys.stdout if plain else stdout,
+            stderr=stderr,
+            plain_stdout=plain,
+            with_time=prefix_output_with_timestamp,
+        ),
     )
-
-
-def _mpi_arguments(nics: list[str] | None, extra: str | None) -> list[str]:
-    interfaces = ["-mca", "btl_tcp_if_include", ",".join(nics)] if nics else []
-    return [*interfaces, *shlex.split(extra or "")]
+    return run_ranks(fn, args, kwargs or {}, options)
 
 
 def run_ranks(
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    num_proc: int | None,
-    start_seconds: float | None = None,
-    *,
-    env: dict[str, str | None],
-    streams: dict[int, TextIO | None],
-    as_is: bool = False,
-    verbose: int = 1,
-    with_time: bool = False,
-    executable: str | None = None,
-    mpi_args: list[str] | None = None,
+    options: RunOptions,
 ) -> list[Any]:
-    """As run(). `streams` are the caller's for what ranks write, and for their messages.
-
-    as_is: lines of standard output have no labels, and are in the logs of the executors, too.
-    mpi_args: more of them for mpirun, which then starts the ranks.
-    """
+    """Call fn(*args, **kwargs) on the ranks of a run; results by rank."""
+    mpi_args = mpirun.arguments(options) if options.use_mpi else []
     packed = call.pack(fn, args, kwargs)
-    if mpi_args is not None:
+    if options.use_mpi:
         mpirun.check()
     spark = cluster.active()
+    start_seconds = options.start_timeout
     if start_seconds is None:
         start_seconds = settings.number("HOROVOD_SPARK_START_TIMEOUT")
     deadline = time.monotonic() + start_seconds
-    if num_proc is None:
-        num_proc = spark.default_size(deadline)
-    if num_proc <= 0:
-        raise ValueError(f"num_proc has to be above 0, not {num_proc}")
-    if verbose >= 1:
-        print(f"Running {num_proc} processes...", file=sys.stderr, flush=True)
-    spark.check_slots(num_proc, deadline)
+    size = options.num_proc
+    if size is None:
+        size = spark.default_size(deadline)
+    if size <= 0:
+        raise ValueError(f"num_proc has to be above 0, not {size}")
+    if options.verbose >= 1:
+        print(f"Running {size} processes...", file=sys.stderr, flush=True)
+    spark.check_slots(size, deadline)
 
-    sent = tuple(number for number in (1, 2) if streams[number] is not None)
-    logged = tuple({1, 2}.difference(sent))
-    # The log of a Spark inside this process is where the shell shows standard output.
-    if as_is and not spark.is_in_driver():
-        logged = (1, 2)
-    tls = rendezvous.uses_tls({**os.environ, **env})
+    environment = dict(options.environment)
+    if options.network_interfaces:
+        environment["HOROVOD_NETWORK_INTERFACES"] = ",".join(options.network_interfaces)
+    tls = rendezvous.uses_tls({**os.environ, **environment})
     with rendezvous.RendezvousServer(is_local=False, tls=tls) as server:
         server.send_pickled("func", packed)
+        sent, logged = _destinations(options.output, spark.is_in_driver())
         task_settings = protocol.TaskSettings(
             addresses=f"{spark.address()}:{server.port}",
             secret=server.secret,
             tls=tls,
             start_seconds=start_seconds,
-            environment=env,
-            executable=executable,
+            environment=environment,
+            executable=options.executable,
             sent=sent,
             logged=logged,
-            wants_messages=mpi_args is None and streams[protocol.MESSAGES] is not None,
-            uses_mpi=mpi_args is not None,
+            wants_messages=not options.use_mpi and options.output.messages is not None,
+            uses_mpi=bool(options.use_mpi),
         )
         # The address that executors have may be one that only they can reach.
         here = dataclasses.replace(task_settings, addresses=f"127.0.0.1:{server.port}")
-        with cluster.SparkJob(
-            spark, num_proc, functools.partial(rank_task.run, task_settings)
-        ) as job:
-            ranks = _Ranks(server, job, num_proc)
+        with cluster.SparkJob(spark, size, functools.partial(rank_task.run, task_settings)) as job:
+            ranks = _Ranks(server, job, size)
             assignments = ranks.assign_ranks(deadline)
-            if mpi_args is None:
-                labels = {**output.LABELS, 1: ""} if as_is else output.LABELS
-                with output.shown(here, streams, labels, with_time):
+            if not options.use_mpi:
+                with output.shown(here, options.output):
                     return ranks.results()
-            else:
-                server.send(protocol.ASSIGNMENTS, assignments)
-                words = mpirun.command(assignments, mpi_args)
-                with mpirun.Mpirun(words, here, streams, with_time):
-                    return ranks.results()
+            server.send(protocol.ASSIGNMENTS, assignments)
+            words = mpirun.command(assignments, mpi_args)
+            with mpirun.Mpirun(words, here, options.output):
+                return ranks.results()
+
+
+def _destinations(
+    streams: OutputStreams, is_in_driver: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The streams of a rank that the driver receives, and those that executors log."""
+    both = (protocol.STDOUT, protocol.STDERR)
+    sent = tuple(name for name in both if name in streams.by_name())
+    # The log of a Spark inside this process is where the shell shows standard output.
+    if streams.plain_stdout and not is_in_driver:
+        return sent, both
+    return sent, tuple(name for name in both if name not in sent)
 
 
 class _Ranks:

@@ -112,12 +112,15 @@ def _run_rank(
         start_new_session=True,
     )
     pumps = []
-    for number, stream in ((1, process.stdout), (2, process.stderr)):
+    for name, stream in (
+        (protocol.STDOUT, process.stdout),
+        (protocol.STDERR, process.stderr),
+    ):
         outlets: list[Callable[[bytes], None]] = []
-        if number in settings.logged:
+        if name in settings.logged:
             outlets.append(executor_log.Log().add)
-        if number in settings.sent:
-            outlets.append(_sender(settings.connect(), assignment.rank, number))
+        if name in settings.sent:
+            outlets.append(_sender(settings.connect(), assignment.rank, name))
         pump = threading.Thread(target=_pump, args=(stream, assignment.rank, outlets))
         pump.start()
         pumps.append(pump)
@@ -135,12 +138,12 @@ def _ending_of(code: int) -> str:
     return f"with exit code {code}"
 
 
-def _sender(client: rendezvous.RendezvousClient, rank: int, number: int) -> Callable[[bytes], None]:
+def _sender(client: rendezvous.RendezvousClient, rank: int, stream: str) -> Callable[[bytes], None]:
     """To the driver."""
 
     def send(data: bytes) -> None:
         if data:
-            client.append(protocol.OUTPUT, protocol.OutputPiece(rank, number, data))
+            client.append(protocol.OUTPUT, protocol.OutputPiece(rank, stream, data))
 
     return send
 
