@@ -164,7 +164,6 @@ def test_switches_mean_the_same_to_python_and_to_the_library(monkeypatch, word, 
         assert settings.flag(variable, {variable: None}) is False
     assert rendezvous.uses_tls() is on and rendezvous.uses_tls({"HOROVOD_TLS": word}) is on
     assert rendezvous.uses_tls({}) is False
-    assert process_sets.is_dynamic() is on
 
 
 def test_a_malformed_setting_is_an_error_that_names_it(monkeypatch):

@@ -7,12 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from horovod import _core
-from horovod.common import mpi, settings
-
-
-def is_dynamic() -> bool:
-    """Whether the settings allow sets to come and go after init."""
-    return settings.flag("HOROVOD_DYNAMIC_PROCESS_SETS")
+from horovod.common import mpi
 
 
 class ProcessSet:
@@ -169,10 +164,6 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         _registered.remove(known)
     process_set._invalidate()
     return removed
-
-
-def process_set_ids() -> list[int]:
-    return _core.process_sets()
 
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:

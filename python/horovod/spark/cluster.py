@@ -44,9 +44,6 @@ class Cluster(Protocol):
     def is_in_driver(self) -> bool:
         """Whether tasks run in the driver, whose standard error is then also the executors' log."""
 
-    def slots(self) -> int | None:
-        """How many it can run now; None where it does not say."""
-
     def check_slots(self, wanted: int, deadline: float) -> None:
         """Raise if so many tasks cannot run at the same time, as far as that can be known."""
 
@@ -152,6 +149,7 @@ class Driver:
             time.sleep(LOOK_SECONDS)
 
     def slots(self) -> int | None:
+        """How many tasks can run now; None where Spark does not say."""
         try:
             scala = self._context._jsc.sc()
             profile = scala.resourceProfileManager().defaultResourceProfile()
@@ -190,9 +188,6 @@ class Connect:
 
     def is_in_driver(self) -> bool:
         return False
-
-    def slots(self) -> int | None:
-        return None
 
     def check_slots(self, wanted: int, deadline: float) -> None:
         """Spark Connect does not tell how many there are."""
