@@ -82,7 +82,7 @@ def _ranks_of(comm: Any) -> list[int]:
         ranks = list(comm)
     except TypeError:
         ranks = [None]
-    if any(isinstance(rank, bool) or not isinstance(rank, int) for rank in ranks):
+    if not sets.are_ranks(ranks):
         raise ValueError(
             f"comm has to be a list of ranks or a communicator of mpi4py, not {comm!r}"
         )

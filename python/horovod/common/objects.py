@@ -16,19 +16,8 @@ import struct
 from typing import Any
 
 from horovod import _core
+from horovod.common import pickling
 from horovod.common.process_sets import ProcessSet, global_process_set
-
-
-def _dumps(obj: Any) -> bytes:
-    import cloudpickle  # it takes 30 ms, which a script that needs no objects does not pay
-
-    return cloudpickle.dumps(obj)
-
-
-def _loads(data: Any) -> Any:
-    import cloudpickle
-
-    return cloudpickle.loads(data)
 
 
 def _part(name: str | None, part: str) -> str | None:
@@ -86,7 +75,7 @@ def broadcast_object(
 ) -> Any:
     """The object of the root rank, on every rank; it travels by cloudpickle."""
     is_root = _core.rank() == root_rank
-    pickled = _dumps(obj) if is_root else b""
+    pickled = pickling.dumps(obj) if is_root else b""
     length, operation = _sum_of_lengths(len(pickled), _part(name, "sz"), process_set)
     data = _sealed(operation, pickled) if is_root else bytearray(length + _core.SEAL_BYTES)
     address = _core.address_of(data)
@@ -105,14 +94,14 @@ def broadcast_object(
     if is_root:
         return obj
     _core.check_seal(operation, root_rank, data, 0, length)
-    return _loads(memoryview(data)[:length])
+    return pickling.loads(memoryview(data)[:length])
 
 
 def allgather_object(
     obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
     """Everybody's objects, by rank."""
-    pickled = _dumps(obj)
+    pickled = pickling.dumps(obj)
     own_length = bytearray(struct.pack("<q", len(pickled)))
     lengths, operation = _core.wait_and_keep(_allgather(own_length, _part(name, "sz"), process_set))
     data = _sealed(operation, pickled)
@@ -124,4 +113,4 @@ def allgather_object(
         _core.check_seal(operation, rank, everything, start, length)
         pickles.append(memoryview(everything)[start : start + length])
         start += length + _core.SEAL_BYTES
-    return [_loads(each) for each in pickles]
+    return [pickling.loads(each) for each in pickles]

@@ -10,6 +10,11 @@ from horovod import _core
 from horovod.common import mpi
 
 
+def are_ranks(values: list[Any]) -> bool:
+    """Whether all values are integers; True and False are none."""
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+
+
 class ProcessSet:
     """The ranks that take part in a collective, numbered anew in ascending order.
 
@@ -32,7 +37,7 @@ class ProcessSet:
                 "a process set is made from a list of ranks or a communicator of mpi4py, not "
                 f"{ranks_or_comm!r}"
             ) from None
-        if any(isinstance(rank, bool) or not isinstance(rank, int) for rank in ranks):
+        if not are_ranks(ranks):
             raise ValueError(f"the ranks of a process set have to be integers: {ranks}")
         self.ranks = sorted(ranks)
 

@@ -17,12 +17,18 @@ _WORDS = {
 }
 
 
+def version_text(env: Mapping[str, str] | None = None) -> str | None:
+    """The output of `mpirun --version`; None if there is no mpirun that works."""
+    result = tiny_shell_exec.execute("mpirun --version", env)
+    return None if result is None or result[1] != 0 else result[0]
+
+
 def _implementation(env: Mapping[str, str] | None) -> str | None:
-    said = tiny_shell_exec.execute("mpirun --version", env)
-    if said is None or said[1] != 0:
+    text = version_text(env)
+    if text is None:
         return None
     for name, words in _WORDS.items():
-        if any(word in said[0] for word in words):
+        if any(word in text for word in words):
             return name
     return None
 

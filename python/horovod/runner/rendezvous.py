@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from horovod import _core
-from horovod.common import settings
+from horovod.common import pickling, settings
 from horovod.common.exceptions import HorovodInternalError
 
 PORT, SECRET = "_HOROVOD_RUN_PORT", "_HOROVOD_RUN_SECRET"
@@ -35,11 +35,9 @@ class Result:
 
     def __getstate__(self) -> dict[str, Any]:
         """An exception that cannot travel is replaced by its text."""
-        import cloudpickle
-
         state = dict(self.__dict__)
         try:
-            cloudpickle.loads(cloudpickle.dumps(self.error))
+            pickling.loads(pickling.dumps(self.error))
         except Exception:
             state["error"] = RuntimeError(f"{type(self.error).__name__}: {self.error}")
         return state
@@ -79,9 +77,7 @@ class RendezvousClient:
         self._client = _core.rendezvous_connect(address, secret, tls, CONNECT_SECONDS)
 
     def put(self, name: str, obj: Any) -> None:
-        import cloudpickle
-
-        self.put_pickled(name, cloudpickle.dumps(obj))
+        self.put_pickled(name, pickling.dumps(obj))
 
     def put_pickled(self, name: str, data: bytes) -> None:
         """As put(), of an object that the caller has pickled."""
@@ -93,13 +89,11 @@ class RendezvousClient:
 
     def get(self, name: str, seconds: float = CONNECT_SECONDS) -> tuple[bool, Any]:
         """Whether there is such an object within the time, and the object."""
-        import cloudpickle
-
         count = _core.rendezvous_get(self._client, f"run/{name}", seconds)
         if count is None:
             return False, None
         chunks = [self._chunk(name, number, int(count)) for number in range(int(count))]
-        return True, cloudpickle.loads(b"".join(chunks))
+        return True, pickling.loads(b"".join(chunks))
 
     def _chunk(self, name: str, number: int, count: int) -> bytes:
         chunk = _core.rendezvous_get(self._client, f"run/{name}/{number}", CONNECT_SECONDS)
@@ -116,13 +110,11 @@ class RendezvousClient:
 
         Waits while there are more than two to three blocks of them that have not been taken.
         """
-        import cloudpickle
-
         number = _core.rendezvous_add(self._client, f"run/{name}", 1) - 1
         earlier = f"run/{name}/taken/{number // BLOCK - 2}"
         while number >= 2 * BLOCK and _core.rendezvous_get(self._client, earlier, 1.0) is None:
             pass
-        _core.rendezvous_set(self._client, f"run/{name}/{number}", cloudpickle.dumps(obj))
+        _core.rendezvous_set(self._client, f"run/{name}/{number}", pickling.dumps(obj))
 
     def appended(self, name: str) -> int:
         """How many objects were added; who has added the last ones may not have sent them yet."""
@@ -130,8 +122,6 @@ class RendezvousClient:
 
     def take(self, name: str, number: int, seconds: float) -> tuple[bool, Any]:
         """As get(), of those that were added, one after the other from 0; it is gone then."""
-        import cloudpickle
-
         data = _core.rendezvous_get(self._client, f"run/{name}/{number}", seconds)
         if data is None:
             return False, None
@@ -141,7 +131,7 @@ class RendezvousClient:
             _core.rendezvous_set(self._client, f"run/{name}/taken/{block}", b"")
             # Whoever waits is in a later block, and so for the one before this at least.
             _core.rendezvous_delete(self._client, f"run/{name}/taken/{block - 3}")
-        return True, cloudpickle.loads(data)
+        return True, pickling.loads(data)
 
 
 class RendezvousServer:

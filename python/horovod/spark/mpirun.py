@@ -14,7 +14,8 @@ import sys
 import tempfile
 import threading
 
-from horovod.runner.common.util import safe_shell_exec, tiny_shell_exec
+from horovod.runner import mpi_run
+from horovod.runner.common.util import safe_shell_exec
 from horovod.runner.options import OutputStreams, RunOptions
 from horovod.runner.output import Lines, Untagged
 from horovod.spark import protocol
@@ -27,12 +28,12 @@ _RANK = f'cd "${protocol.FOLDER}" && exec "${protocol.PYTHON}" -m horovod.spark.
 
 def check() -> None:
     """Raise unless there is an mpirun that can do it."""
-    said = tiny_shell_exec.execute("mpirun --version")
-    if said is None or said[1] != 0:
+    text = mpi_run.version_text()
+    if text is None:
         raise RuntimeError(f"use_mpi needs mpirun on the driver: install Open MPI 4, {REMEDY}")
-    version = re.search(r"Open MPI\) (\d+)", said[0])
+    version = re.search(r"Open MPI\) (\d+)", text)
     if version is None or version.group(1) != "4":
-        first = said[0].strip().splitlines()[0] if said[0].strip() else "one that says nothing"
+        first = text.strip().splitlines()[0] if text.strip() else "one that says nothing"
         raise RuntimeError(
             f"use_mpi needs an mpirun of Open MPI 4, and the one of the driver is {first}: "
             f"install that, {REMEDY}"

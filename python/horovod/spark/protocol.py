@@ -23,6 +23,7 @@ import dataclasses
 import json
 
 from horovod.runner import rendezvous
+from horovod.runner.common.util import hosts
 
 LOCATION, ASSIGNMENT, FAILED, OUTPUT = "task/{}", "assignment/{}", "failed", "output"
 ASSIGNMENTS, COMMAND, COMMAND_RESULT, OVER = (
@@ -124,19 +125,21 @@ def assign_ranks(locations: list[TaskLocation]) -> list[RankAssignment]:
     by_host: dict[str, list[int]] = {}
     for index, location in enumerate(locations):
         by_host.setdefault(location.host, []).append(index)
-    hosts = list(by_host.values())
-    assignments: dict[int, RankAssignment] = {}
-    for host, indices in enumerate(hosts):
-        for local_rank, index in enumerate(indices):
-            peers = [h for h, others in enumerate(hosts) if len(others) > local_rank]
-            assignments[index] = RankAssignment(
-                rank=len(assignments),
-                size=len(locations),
-                local_rank=local_rank,
-                local_size=len(indices),
-                cross_rank=peers.index(host),
-                cross_size=len(peers),
-                host=locations[index].host,
-                devices=locations[index].devices,
-            )
+    slots = hosts.get_host_assignments(
+        [hosts.HostInfo(host, len(indices)) for host, indices in by_host.items()], len(locations)
+    )
+    by_rank = [index for indices in by_host.values() for index in indices]
+    assignments = {
+        index: RankAssignment(
+            rank=slot.rank,
+            size=slot.size,
+            local_rank=slot.local_rank,
+            local_size=slot.local_size,
+            cross_rank=slot.cross_rank,
+            cross_size=slot.cross_size,
+            host=slot.hostname,
+            devices=locations[index].devices,
+        )
+        for index, slot in zip(by_rank, slots)
+    }
     return [assignments[index] for index in range(len(locations))]

@@ -6,15 +6,13 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from horovod.common import pickling
+
 
 def dumps_base64(obj: Any, to_ascii: bool = True) -> Any:
-    import cloudpickle  # it takes 30 ms
-
-    encoded = base64.b64encode(cloudpickle.dumps(obj))
+    encoded = base64.b64encode(pickling.dumps(obj))
     return encoded.decode("ascii") if to_ascii else encoded
 
 
 def loads_base64(encoded: str | bytes) -> Any:
-    import cloudpickle
-
-    return cloudpickle.loads(base64.b64decode(encoded))
+    return pickling.loads(base64.b64decode(encoded))
