@@ -105,7 +105,7 @@ def test_missing_tasks_are_told_while_the_run_waits_for_them(spark, monkeypatch,
     other.start()
     try:
         wait_for_executors(spark, 1)
-        monkeypatch.setattr(runner, "TELL_SECONDS", 1.0)
+        monkeypatch.setattr(runner, "WARN_SECONDS", 1.0)
         with caplog.at_level(logging.WARNING, "horovod.spark"):
             waiting = threading.Thread(
                 target=lambda: results.extend(horovod.spark.run(device_and_sum, num_proc=2))

@@ -104,7 +104,7 @@ PyObject* shutdown(PyObject* /*self*/, PyObject* /*none*/) {
 }
 
 template <int (*Get)()>
-PyObject* place(PyObject* /*self*/, PyObject* /*none*/) {
+PyObject* rank_or_size(PyObject* /*self*/, PyObject* /*none*/) {
   const int value = Get();
   return value < 0 ? raise_not_initialized() : PyLong_FromLong(value);
 }
@@ -198,12 +198,12 @@ PyMethodDef methods[] = {
     {"init", init, METH_VARARGS, nullptr},
     {"shutdown", shutdown, METH_NOARGS, nullptr},
     {"is_initialized", truth<hvd_is_initialized>, METH_NOARGS, nullptr},
-    {"rank", place<hvd_rank>, METH_NOARGS, nullptr},
-    {"size", place<hvd_size>, METH_NOARGS, nullptr},
-    {"local_rank", place<hvd_local_rank>, METH_NOARGS, nullptr},
-    {"local_size", place<hvd_local_size>, METH_NOARGS, nullptr},
-    {"cross_rank", place<hvd_cross_rank>, METH_NOARGS, nullptr},
-    {"cross_size", place<hvd_cross_size>, METH_NOARGS, nullptr},
+    {"rank", rank_or_size<hvd_rank>, METH_NOARGS, nullptr},
+    {"size", rank_or_size<hvd_size>, METH_NOARGS, nullptr},
+    {"local_rank", rank_or_size<hvd_local_rank>, METH_NOARGS, nullptr},
+    {"local_size", rank_or_size<hvd_local_size>, METH_NOARGS, nullptr},
+    {"cross_rank", rank_or_size<hvd_cross_rank>, METH_NOARGS, nullptr},
+    {"cross_size", rank_or_size<hvd_cross_size>, METH_NOARGS, nullptr},
     {"is_homogeneous", is_homogeneous, METH_NOARGS, nullptr},
     {"mpi_enabled", truth<horovod_mpi_enabled>, METH_NOARGS, nullptr},
     {"mpi_built", truth<horovod_mpi_built>, METH_NOARGS, nullptr},

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "rendezvous.h"
+
 #include "capi/hvd.h"
 #include "errors.h"
 #include "signals.h"
-#include "rendezvous.h"
 
 namespace hvd::python {
 namespace {
 
 // Both travel through Python as capsules of these names, which own them.
-constexpr const char* kServer = "horovod.store";
+constexpr const char* kServer = "horovod.rendezvous_server";
 constexpr const char* kClient = "horovod.rendezvous_client";
 
 hvd_store* server_of(PyObject* capsule) {
@@ -34,23 +35,23 @@ PyObject* rendezvous_start(PyObject* /*self*/, PyObject* args) {
   const char* bind = nullptr;
   int tls = 0;
   if (PyArg_ParseTuple(args, "szp", &secret, &bind, &tls) == 0) return nullptr;
-  hvd_store* store = nullptr;
-  const hvd_code code = hvd_store_start(secret, bind, tls, &store);
+  hvd_store* server = nullptr;
+  const hvd_code code = hvd_store_start(secret, bind, tls, &server);
   if (code != HVD_OK) return raise(code);
-  return PyCapsule_New(store, kServer, stop_server);
+  return PyCapsule_New(server, kServer, stop_server);
 }
 
 PyObject* rendezvous_port(PyObject* /*self*/, PyObject* capsule) {
-  hvd_store* store = server_of(capsule);
-  return store == nullptr ? nullptr : PyLong_FromLong(hvd_store_port(store));
+  hvd_store* server = server_of(capsule);
+  return server == nullptr ? nullptr : PyLong_FromLong(hvd_store_port(server));
 }
 
 PyObject* rendezvous_stop(PyObject* /*self*/, PyObject* capsule) {
-  hvd_store* store = server_of(capsule);
-  if (store == nullptr || PyCapsule_SetName(capsule, "stopped") != 0) return nullptr;
+  hvd_store* server = server_of(capsule);
+  if (server == nullptr || PyCapsule_SetName(capsule, "stopped") != 0) return nullptr;
   {
     const WithoutGil without_gil;
-    hvd_store_stop(store);
+    hvd_store_stop(server);
   }
   Py_RETURN_NONE;
 }

@@ -34,17 +34,17 @@ def check_reduction(
 
 
 def grouped(
-    places: list[int],
+    indices: list[int],
     groups: Groups,
     variables: Sequence[Any] | None,
     key_of: Callable[[Any], Hashable],
 ) -> list[list[int]]:
     """Places in the list of gradients as groups, which `groups` has to say."""
     if isinstance(groups, int):
-        return split_list(places, min(groups, len(places)))
-    place_of = {key_of(variables[i]): i for i in places}  # type: ignore[index]
+        return split_list(indices, min(groups, len(indices)))
+    index_of = {key_of(variables[i]): i for i in indices}  # type: ignore[index]
     explicit = [
-        [place_of.pop(key) for key in map(key_of, group) if key in place_of]
+        [index_of.pop(key) for key in map(key_of, group) if key in index_of]
         for group in groups or ()
     ]
-    return [*(group for group in explicit if group), *([i] for i in place_of.values())]
+    return [*(group for group in explicit if group), *([i] for i in index_of.values())]

@@ -68,15 +68,17 @@ def agree_on_sets(comm: Any, ranks: list[int], process_sets: Sequence[Any]) -> l
     mpi = _module_of(next(each.mpi_comm for each in process_sets if each.mpi_comm is not None))
     own = [world_ranks(each.mpi_comm) if each.mpi_comm else None for each in process_sets]
     job = ranks or list(range(mpi.COMM_WORLD.Get_size()))
-    told: _Members = _among(mpi, comm, job, lambda everybody: everybody.allgather(own))
-    if len({len(members) for members in told}) > 1:
+    gathered: _Members = _among(mpi, comm, job, lambda job_comm: job_comm.allgather(own))
+    if len({len(members) for members in gathered}) > 1:
         raise ValueError("the ranks have given init different numbers of process sets")
     found = []
     for place, process_set in enumerate(process_sets):
         if process_set.mpi_comm is None:
             found.append(process_set.ranks)
             continue
-        there = sorted({tuple(members[place]) for members in told if members[place] is not None})
+        there = sorted(
+            {tuple(members[place]) for members in gathered if members[place] is not None}
+        )
         sets = [_in_job(world, job) for world in there]
         found.extend(sets)
         mine = own[place]

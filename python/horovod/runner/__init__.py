@@ -108,7 +108,7 @@ def _run(packed: bytes, options: HorovodrunOptions) -> list[Any]:
     command = [launch.horovodrun_path(), *options.flags(), python, "-m", "horovod.runner.run_task"]
     with rendezvous.RendezvousServer(options.is_local()) as server:
         server.send_pickled("func", packed)
-        environment = os.environ | server.settings()
+        environment = os.environ | server.environment()
         status = _run_to_the_end(command, environment, bool(options.use_mpi))
         results = server.results()
     expected = options.num_proc if options.min_num_proc is None else options.min_num_proc

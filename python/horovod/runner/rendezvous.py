@@ -141,17 +141,17 @@ class RendezvousServer:
         self.secret = _core.make_secret()
         bind = "127.0.0.1" if is_local else None
         tls = uses_tls() if tls is None else tls
-        self._store = _core.rendezvous_start(self.secret, bind, tls)
-        self.port = _core.rendezvous_port(self._store)
+        self._server = _core.rendezvous_start(self.secret, bind, tls)
+        self.port = _core.rendezvous_port(self._server)
         self._client = RendezvousClient(f"127.0.0.1:{self.port}", self.secret, tls)
 
     def __enter__(self) -> RendezvousServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _core.rendezvous_stop(self._store)
+        _core.rendezvous_stop(self._server)
 
-    def settings(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """For the environment of the ranks."""
         return {PORT: str(self.port), SECRET: self.secret}
 
@@ -176,20 +176,20 @@ class RendezvousServer:
         return {rank: result for rank, (there, result) in gathered.items() if there}
 
 
-_of_rank: tuple[str, str] | None = None
+_address_and_secret: tuple[str, str] | None = None
 
 
-def of_rank() -> RendezvousClient:
+def client_of_rank() -> RendezvousClient:
     """The client of this rank. The store is on the launcher's host, which ranks have reached."""
-    global _of_rank  # noqa: PLW0603
+    global _address_and_secret  # noqa: PLW0603
     port = os.environ.pop(PORT)
     secret = os.environ.pop(SECRET)
     rendezvous = settings.text("HOROVOD_RENDEZVOUS") or "127.0.0.1:0"
     addresses = [f"{address.rpartition(':')[0]}:{port}" for address in rendezvous.split(",")]
-    _of_rank = ",".join(addresses), secret
-    return RendezvousClient(*_of_rank)
+    _address_and_secret = ",".join(addresses), secret
+    return RendezvousClient(*_address_and_secret)
 
 
-def another_of_rank() -> RendezvousClient | None:
+def second_client_of_rank() -> RendezvousClient | None:
     """Another connection, for another thread; None in a process that is no rank of run()."""
-    return None if _of_rank is None else RendezvousClient(*_of_rank)
+    return None if _address_and_secret is None else RendezvousClient(*_address_and_secret)

@@ -10,7 +10,7 @@ from horovod.runner.common.util import env
 
 
 def main() -> int:
-    client = rendezvous.of_rank()
+    client = rendezvous.client_of_rank()
     rank, size = env.get_env_rank_and_size()
     client.put("size", size)
     try:

@@ -20,9 +20,9 @@ SLOT_SECONDS = 10.0
 YOUNG_SECONDS = 60.0
 SETTLE_SECONDS = 2.0  # without a new slot, where no setting says how many to expect
 LOOK_SECONDS = 0.2
-TELL_SECONDS = 10.0
+WARN_SECONDS = 10.0
 CANCEL_SECONDS = 60.0  # for tasks to end that were told to
-AGAIN_SECONDS = (
+CANCEL_INTERVAL_SECONDS = (
     1.0  # between one cancellation and the next: the job may not have begun at the first
 )
 
@@ -131,7 +131,7 @@ class Driver:
             return
         is_promised = promised_slots(self._conf) >= wanted
         most, patience = 0, time.monotonic() + FIRST_SLOT_SECONDS
-        told = time.monotonic()
+        warned = time.monotonic()
         while (slots := self.slots()) is not None and slots < wanted:
             now = time.monotonic()
             if slots > most:
@@ -143,8 +143,8 @@ class Driver:
                     "cores (spark.executor.instances, spark.executor.cores, spark.cores.max, "
                     "local[N]) or fewer per task (spark.task.cpus)"
                 )
-            if now - told > TELL_SECONDS:
-                told = now
+            if now - warned > WARN_SECONDS:
+                warned = now
                 _log.warning("Spark has %d of the %d task slots that are needed", slots, wanted)
             time.sleep(LOOK_SECONDS)
 
@@ -302,7 +302,7 @@ class SparkJob:
         latest = time.monotonic() + CANCEL_SECONDS
         while self._thread.is_alive() and time.monotonic() < latest:
             self._cluster.cancel()
-            self._thread.join(AGAIN_SECONDS)
+            self._thread.join(CANCEL_INTERVAL_SECONDS)
         if self._thread.is_alive():
             _log.warning("tasks of Spark go on %.0f s after they were cancelled", CANCEL_SECONDS)
 

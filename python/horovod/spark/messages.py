@@ -17,10 +17,10 @@ _client: rendezvous.RendezvousClient | None = None
 def send(text: str) -> bool:
     """False if nobody reads them: not every run shows messages, and not every process is a rank."""
     global _client  # noqa: PLW0603
-    if protocol.LISTENS not in os.environ:
+    if protocol.SENDS_MESSAGES not in os.environ:
         return False
     with _lock:
-        _client = _client or rendezvous.another_of_rank()
+        _client = _client or rendezvous.second_client_of_rank()
         if _client is None:
             return False
         rank = int(settings.text("HOROVOD_RANK"))

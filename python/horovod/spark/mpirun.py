@@ -74,11 +74,11 @@ class Mpirun:
     def __init__(
         self,
         words: list[str],
-        settings: protocol.TaskSettings,
+        task_settings: protocol.TaskSettings,
         streams: OutputStreams,
     ) -> None:
         self._words = words
-        self._settings = settings
+        self._task_settings = task_settings
         self._stdout = Lines(streams.stdout or sys.stdout, "stdout", streams.with_time)
         self._stderr = Lines(streams.stderr or sys.stderr, "stderr", streams.with_time)
         self._stop = threading.Event()
@@ -94,7 +94,7 @@ class Mpirun:
             failed = f"mpirun could not be run: {error}"
         if self._stop.is_set():
             return
-        client = self._settings.connect()
+        client = self._task_settings.connect()
         if failed:
             client.append(protocol.FAILED, protocol.Failure(failed))
         client.put(protocol.OVER, True)
@@ -103,9 +103,9 @@ class Mpirun:
         environment = {
             **os.environ,
             "TMPDIR": folder,
-            protocol.RENDEZVOUS: self._settings.addresses,
-            protocol.SECRET: self._settings.secret,
-            "HOROVOD_TLS": str(int(self._settings.tls)),
+            protocol.RENDEZVOUS: self._task_settings.addresses,
+            protocol.SECRET: self._task_settings.secret,
+            "HOROVOD_TLS": str(int(self._task_settings.tls)),
             # Of this Python, for the remote shell.
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }

@@ -48,13 +48,13 @@ class _Writer:
 
 
 @contextlib.contextmanager
-def shown(settings: protocol.TaskSettings, streams: OutputStreams) -> Iterator[None]:
+def shown(task_settings: protocol.TaskSettings, streams: OutputStreams) -> Iterator[None]:
     """Show it while the body runs, and then the rest; after an exception for some seconds only."""
     over = threading.Event()
     latest = float("inf")
 
     def pump() -> None:
-        client = settings.connect()
+        client = task_settings.connect()
         writer = _Writer(streams)
         number = 0
         while not over.is_set():

@@ -37,7 +37,7 @@ STDOUT, STDERR, MESSAGES = "stdout", "stderr", "messages"
 
 # In environments: the devices of a rank; whether somebody reads its messages; Python and folder of
 # an executor, for ranks that mpirun starts; and where mpirun's remote shell finds the store.
-DEVICES, LISTENS = "_HOROVOD_SPARK_DEVICES", "_HOROVOD_SPARK_LISTENS"
+DEVICES, SENDS_MESSAGES = "_HOROVOD_SPARK_DEVICES", "_HOROVOD_SPARK_SENDS_MESSAGES"
 PYTHON, FOLDER = "_HOROVOD_SPARK_PYTHON", "_HOROVOD_SPARK_FOLDER"
 RENDEZVOUS, SECRET = "_HOROVOD_SPARK_RENDEZVOUS", "_HOROVOD_SPARK_SECRET"
 
@@ -85,7 +85,7 @@ class RankAssignment:
     host: str
     devices: tuple[str, ...]
 
-    def settings(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """For the environment of the rank."""
         names = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
         return {

@@ -22,7 +22,7 @@ from horovod.spark.task import rank_task
 
 _log = logging.getLogger("horovod.spark")
 
-TELL_SECONDS = 10.0  # how often to say that tasks are missing
+WARN_SECONDS = 10.0  # how often to say that tasks are missing
 LOOK_SECONDS = 0.2  # how often to look whether the Spark job has ended
 END_SECONDS = 5.0  # for ranks to hear of the failure of another and end by themselves
 
@@ -166,7 +166,7 @@ class _Ranks:
 
     def assign_ranks(self, deadline: float) -> list[protocol.RankAssignment]:
         """Wait for the tasks, and tell each of them its rank; assignments by rank."""
-        told = time.monotonic()
+        warned = time.monotonic()
         locations: list[protocol.TaskLocation] = []
         while len(locations) < self._size:
             there, location = self._server.receive(
@@ -183,14 +183,14 @@ class _Ranks:
                     "resources for all of them at once, that executors can reach the driver, or "
                     "pass a larger start_timeout (HOROVOD_SPARK_START_TIMEOUT)"
                 )
-            elif time.monotonic() - told > TELL_SECONDS:
-                told = time.monotonic()
+            elif time.monotonic() - warned > WARN_SECONDS:
+                warned = time.monotonic()
                 _log.warning(
                     "%d of %d tasks of Spark are there; the others wait for free task slots, for "
                     "executors to start, or to reach the driver, for another %.0f s",
                     self._arrived(),
                     self._size,
-                    deadline - told,
+                    deadline - warned,
                 )
         assignments = protocol.assign_ranks(locations)
         for index, assignment in enumerate(assignments):
@@ -206,10 +206,10 @@ class _Ranks:
         """Until the job has ended; a rank that fails ends the others."""
         deadline = float("inf")
         while not self._job.has_ended() and time.monotonic() < deadline:
-            if self._hear_of_failure(LOOK_SECONDS) and deadline == float("inf"):
+            if self._take_failure(LOOK_SECONDS) and deadline == float("inf"):
                 deadline = time.monotonic() + END_SECONDS
 
-    def _hear_of_failure(self, seconds: float) -> bool:
+    def _take_failure(self, seconds: float) -> bool:
         there, failure = self._server.take(protocol.FAILED, len(self._failures), seconds)
         if there:
             self._failures.append(failure)
@@ -218,7 +218,7 @@ class _Ranks:
     def results(self) -> list[Any]:
         """Wait for them; by rank."""
         self._wait()
-        while self._hear_of_failure(0):
+        while self._take_failure(0):
             pass
         results = self._server.results()
         cause = rendezvous.cause_of(results)
@@ -250,7 +250,7 @@ def reason_of(error: str) -> str:
         return f"{in_task[-1]}{remedy}"
     lines = error.strip().splitlines() or [""]
     for word in ("ExecutorLostFailure", "Exception", "failure"):
-        told = [line for line in lines if word in line]
-        if told:
-            return told[0].lstrip(": ")
+        found = [line for line in lines if word in line]
+        if found:
+            return found[0].lstrip(": ")
     return lines[0]

@@ -14,7 +14,7 @@ from horovod.runner.common.util.host_hash import host_hash
 from horovod.spark import protocol
 
 
-def place_of(
+def assignment_of(
     assignments: list[protocol.RankAssignment], host: str, local_rank: int, rank: int
 ) -> protocol.RankAssignment:
     """That of a process of mpirun, whose arguments may deal out ranks in another order."""
@@ -39,7 +39,7 @@ def main() -> int:
             f"say where the ranks of this run are, through the rendezvous server at {address}; "
             "the driver's log says why it has not"
         )
-    os.environ.update(place_of(assignments, host_hash(), local_rank, rank).settings())
+    os.environ.update(assignment_of(assignments, host_hash(), local_rank, rank).environment())
     return run_task.main()
 
 

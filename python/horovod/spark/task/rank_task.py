@@ -31,7 +31,7 @@ PIECE = 64 << 10
 WAIT_SECONDS = 60.0  # for one answer of the store, which is asked again
 
 
-def run(settings: protocol.TaskSettings, index: int, _: Iterator[Any]) -> Iterator[int]:
+def run(task_settings: protocol.TaskSettings, index: int, _: Iterator[Any]) -> Iterator[int]:
     """Be the task of this index to its end; yields the rank that it has been."""
     from pyspark import TaskContext
 
@@ -43,41 +43,41 @@ def run(settings: protocol.TaskSettings, index: int, _: Iterator[Any]) -> Iterat
         context.attemptNumber(),
         tuple(resources["gpu"].addresses) if "gpu" in resources else (),
     )
-    client = settings.connect()
+    client = task_settings.connect()
     if location.attempt > 0:  # the first one is gone, and with it its rank
         lost = f"task {index} was lost, and with it its rank"
         client.append(protocol.FAILED, protocol.Failure(lost))
         raise RuntimeError(f"{lost}; Horovod cannot start a task of a run again")
     client.put(protocol.LOCATION.format(index), location)
-    there, assignment = client.get(protocol.ASSIGNMENT.format(index), settings.start_seconds)
+    there, assignment = client.get(protocol.ASSIGNMENT.format(index), task_settings.start_seconds)
     if not there:
         raise RuntimeError(
-            f"task {index} was not told its rank within {settings.start_seconds:g} s"
+            f"task {index} was not told its rank within {task_settings.start_seconds:g} s"
         )
-    if not settings.uses_mpi:
-        ended = _run_rank(settings, client, assignment)
+    if not task_settings.uses_mpi:
+        ended = _run_rank(task_settings, client, assignment)
         if ended:
             what = f"Process name: {assignment.rank}, Host: {location.name}, it ended {ended}"
             client.append(protocol.FAILED, protocol.Failure(what, assignment.rank))
     elif assignment.local_rank == 0:
-        _run_for_mpirun(settings, client, assignment.host)
+        _run_for_mpirun(task_settings, client, assignment.host)
     else:
         while not client.get(protocol.OVER, WAIT_SECONDS)[0]:
             pass  # the end of the driver ends this, too
     yield assignment.rank
 
 
-def _environment(settings: protocol.TaskSettings) -> dict[str, str]:
-    merged: dict[str, str | None] = {**os.environ, **settings.environment}
+def _environment(task_settings: protocol.TaskSettings) -> dict[str, str]:
+    merged: dict[str, str | None] = {**os.environ, **task_settings.environment}
     environment = {name: value for name, value in merged.items() if value is not None}
     return {
         **environment,
-        "HOROVOD_RENDEZVOUS": settings.addresses,
-        "_HOROVOD_SECRET_KEY": settings.secret,
-        "HOROVOD_TLS": str(int(settings.tls)),
-        **({protocol.LISTENS: "1"} if settings.wants_messages else {}),
-        rendezvous.PORT: settings.addresses.rpartition(":")[2],
-        rendezvous.SECRET: settings.secret,
+        "HOROVOD_RENDEZVOUS": task_settings.addresses,
+        "_HOROVOD_SECRET_KEY": task_settings.secret,
+        "HOROVOD_TLS": str(int(task_settings.tls)),
+        **({protocol.SENDS_MESSAGES: "1"} if task_settings.wants_messages else {}),
+        rendezvous.PORT: task_settings.addresses.rpartition(":")[2],
+        rendezvous.SECRET: task_settings.secret,
         "PYTHONPATH": os.pathsep.join(
             [*filter(None, [environment.get("PYTHONPATH")]), *_paths_of_the_job()]
         ),
@@ -94,39 +94,43 @@ def _paths_of_the_job() -> list[str]:
 
 
 def _run_rank(
-    settings: protocol.TaskSettings,
+    task_settings: protocol.TaskSettings,
     client: rendezvous.RendezvousClient,
     assignment: protocol.RankAssignment,
 ) -> str:
     """How the process of a rank ended, if not well."""
     process = subprocess.Popen(
         [
-            *guardian.command(guardian.OVER, 0),
-            settings.executable or sys.executable,
+            *guardian.command(guardian.ALWAYS, 0),
+            task_settings.executable or sys.executable,
             *("-m", "horovod.runner.run_task"),
         ],
-        env={**_environment(settings), **assignment.settings()},
+        env={**_environment(task_settings), **assignment.environment()},
         stdin=subprocess.PIPE,  # which closes with this process, whatever ends it
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    pumps = []
+    threads = []
     for name, stream in (
         (protocol.STDOUT, process.stdout),
         (protocol.STDERR, process.stderr),
     ):
         outlets: list[Callable[[bytes], None]] = []
-        if name in settings.logged:
+        if name in task_settings.logged:
             outlets.append(executor_log.Log().add)
-        if name in settings.sent:
-            outlets.append(_sender(settings.connect(), assignment.rank, name))
-        pump = threading.Thread(target=_pump, args=(stream, assignment.rank, outlets))
-        pump.start()
-        pumps.append(pump)
+        if name in task_settings.sent:
+            outlets.append(_send_to_driver(task_settings.connect(), assignment.rank, name))
+        thread = threading.Thread(
+            target=_forward,
+            args=(stream, assignment.rank, outlets),
+            name=f"horovod-rank-{name}",
+        )
+        thread.start()
+        threads.append(thread)
     code = process.wait()
-    for pump in pumps:
-        pump.join()
+    for thread in threads:
+        thread.join()
     return _ending_of(code) if code else ""
 
 
@@ -138,7 +142,9 @@ def _ending_of(code: int) -> str:
     return f"with exit code {code}"
 
 
-def _sender(client: rendezvous.RendezvousClient, rank: int, stream: str) -> Callable[[bytes], None]:
+def _send_to_driver(
+    client: rendezvous.RendezvousClient, rank: int, stream: str
+) -> Callable[[bytes], None]:
     """To the driver."""
 
     def send(data: bytes) -> None:
@@ -148,7 +154,7 @@ def _sender(client: rendezvous.RendezvousClient, rank: int, stream: str) -> Call
     return send
 
 
-def _pump(stream: BinaryIO, rank: int, outlets: list[Callable[[bytes], None]]) -> None:
+def _forward(stream: BinaryIO, rank: int, outlets: list[Callable[[bytes], None]]) -> None:
     """Hand on what a rank writes, and b"" at the end. A rank would wait if nobody read it."""
     data = None
     while data != b"":
@@ -162,18 +168,18 @@ def _pump(stream: BinaryIO, rank: int, outlets: list[Callable[[bytes], None]]) -
 
 
 def _run_for_mpirun(
-    settings: protocol.TaskSettings, client: rendezvous.RendezvousClient, host: str
+    task_settings: protocol.TaskSettings, client: rendezvous.RendezvousClient, host: str
 ) -> None:
-    there, command = client.get(protocol.COMMAND.format(host), settings.start_seconds)
+    there, command = client.get(protocol.COMMAND.format(host), task_settings.start_seconds)
     if not there:
-        raise RuntimeError(f"mpirun asked for nothing within {settings.start_seconds:g} s")
+        raise RuntimeError(f"mpirun asked for nothing within {task_settings.start_seconds:g} s")
     from pyspark import SparkFiles
 
     process = subprocess.Popen(
-        [*guardian.command(guardian.OVER, 0), "/bin/sh", "-c", command],
+        [*guardian.command(guardian.ALWAYS, 0), "/bin/sh", "-c", command],
         env={
-            **_environment(settings),
-            protocol.PYTHON: settings.executable or sys.executable,
+            **_environment(task_settings),
+            protocol.PYTHON: task_settings.executable or sys.executable,
             protocol.FOLDER: os.getcwd(),
             # Where Spark removes what a killed daemon leaves.
             "OMPI_MCA_orte_tmpdir_base": os.path.abspath(SparkFiles.getRootDirectory()),
@@ -184,5 +190,5 @@ def _run_for_mpirun(
         start_new_session=True,
     )
     assert process.stdout is not None
-    said = process.stdout.read().decode(errors="replace")
-    client.put(protocol.COMMAND_RESULT.format(host), protocol.CommandResult(process.wait(), said))
+    output = process.stdout.read().decode(errors="replace")
+    client.put(protocol.COMMAND_RESULT.format(host), protocol.CommandResult(process.wait(), output))

@@ -27,7 +27,7 @@ import subprocess
 import sys
 import time
 
-TOLD, OVER = "told", "over"
+ON_CLOSE, ALWAYS = "on-close", "always"
 GRACE_SECONDS = 5  # between asking and killing
 KILL_SECONDS = 3  # a killed process ends at once, unless it waits in the kernel
 LOOK_SECONDS = 0.02
@@ -105,13 +105,13 @@ def main(when: str, pipe: int, words: list[str]) -> int:
     except OSError as error:
         print(f"{words[0]}: {error.strerror}", file=sys.stderr)
         return 127  # as shells have it
-    is_told = False
-    while child.poll() is None and not is_told:
+    is_closed = False
+    while child.poll() is None and not is_closed:
         ready, _, _ = select.select([pipe, woken], [], [])
         if woken in ready:
             os.read(woken, 4096)
-        is_told = pipe in ready
-    if is_told or when == OVER:
+        is_closed = pipe in ready
+    if is_closed or when == ALWAYS:
         end(child)
     code = child.wait()
     return code if code >= 0 else 128 - code

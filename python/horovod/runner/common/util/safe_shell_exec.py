@@ -66,7 +66,7 @@ def execute(
     words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     held, holding = os.pipe()
     process = subprocess.Popen(
-        [*guardian.command(guardian.TOLD, held), *words],
+        [*guardian.command(guardian.ON_CLOSE, held), *words],
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
