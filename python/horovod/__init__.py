@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributed training for deep-learning frameworks; `import horovod.torch as hvd` and so on."""
+"""Distributed training for deep-learning frameworks, for example `import horovod.torch as hvd`."""
 
 from horovod import _leftovers
 

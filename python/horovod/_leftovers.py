@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds files of Horovod 0.28 in our folder, where an installation over another has left them."""
+"""Detects files of Horovod 0.28 that an installation over it has left in this package's folder."""
 
 from __future__ import annotations
 
 import fnmatch
 import os
 
-# What only 0.28 has, by folder: the record of the frameworks it was built with, native libraries.
+# Files that only 0.28 has, by folder: the record of the frameworks that it was built with, and
+# native libraries.
 _FORMER = {
     "": "metadata.json",
     "torch": "mpi_lib*.so",
@@ -18,15 +19,15 @@ _FORMER = {
 def _names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
-    except OSError:  # such as in a zip file, which nothing is installed into
+    except OSError:  # for example in a zip file, which cannot have leftovers
         return []
 
 
 def check(package: str) -> None:
     """Raise ImportError if the folder `package` has files of 0.28.
 
-    The modules that came with them would be imported as if they were ours, and fail at their first
-    use of 0.28's library. Takes 50 µs.
+    The modules of 0.28 would be imported as if they belonged to this version, and would fail at
+    their first use of 0.28's library. The check takes 50 µs.
     """
     found = [
         os.path.join(folder, name)
@@ -35,7 +36,7 @@ def check(package: str) -> None:
     ]
     if found:
         raise ImportError(
-            f"{package} has files of Horovod 0.28 beside ours: {', '.join(sorted(found))}. Remove "
-            f"both and install the wheel again: pip uninstall -y horovod; rm -r {package}; "
+            f"{package} contains files of Horovod 0.28: {', '.join(sorted(found))}. Remove both "
+            f"versions and install the wheel again: pip uninstall -y horovod; rm -r {package}; "
             "pip install <the wheel>"
         )

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one binding over hvd.h, the C interface of the library; every front end stands on it."""
+"""The binding to hvd.h, the C interface of the library. Every front end uses it."""
 
 from horovod._core._native import *  # noqa: F403

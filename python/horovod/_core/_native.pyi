@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hvd.h for Python; core/capi/hvd.h says more about each function.
+"""hvd.h for Python; core/capi/hvd.h documents each function in detail.
 
-Failures: ValueError for what is wrong by itself, HorovodInternalError for what the job has to do
-with (ranks that disagree or are lost, a shutdown), NotInitializedError, which is both, before init.
-Each has the attribute `code`, an ErrorCode.
+Errors: ValueError for a wrong argument, HorovodInternalError for a failure of the job (ranks that
+disagree or are lost, a shutdown), and NotInitializedError, which is both, before init. Each has the
+attribute `code`, an ErrorCode.
 
-Calls that wait run handlers of signals, and raise what these raise. add_process_set,
-remove_process_set, shutdown, start_timeline and stop_timeline then go on in the background.
+Calls that wait run signal handlers and raise their exceptions. add_process_set, remove_process_set,
+shutdown, start_timeline and stop_timeline then continue in the background.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 class Output:
-    """Memory that the library has allocated for a result; see submit()."""
+    """Memory that the library has allocated for a result; see submit().
+
+    shape: in elements. received_splits: the rows from each rank, after an alltoall.
+    """
 
     shape: tuple[int, ...]
     received_splits: tuple[int, ...]
     def __dlpack__(self, **options: object) -> object:
-        """Hands over the memory as a one-dimensional array of bytes; once."""
+        """Hand over the memory as a one-dimensional array of bytes, once; then BufferError."""
     def __dlpack_device__(self) -> tuple[int, int]: ...
-    def tobytes(self) -> bytes: ...
+    def tobytes(self) -> bytes:
+        """A copy of the bytes."""
 
-# (address of the input, of the output, dtype, shape)
+# (address of the input, address of the output, dtype, shape)
 _View = tuple[int, int | None, int, tuple[int, ...]]
 
 def submit(
@@ -44,32 +48,44 @@ def submit(
 ) -> int:
     """Start an operation and return its handle.
 
-    Its name is `label.name`, or `label.noname.<number>`; a list of views is a group. `keep` is
-    kept alive until the operation is done, and has to keep the memory of the views. `result` is
-    what wait() returns; or where the views' outputs are None, which lets the library allocate
-    them, a function that makes that from a list of Output.
-    `op` is SUM by default. A `process_set` of None, one that is not registered, is a ValueError.
-    `will_wait` promises that the caller waits at once.
+    collective: ALLREDUCE and so on.
+    label, name: the operation is called `label.name`, or `label.noname.<number>` without a name.
+    views: the tensor, or a list of tensors for a group. If the outputs are None, the library
+        allocates them.
+    process_set: the number of the process set; None, an unregistered set, is a ValueError.
+    keep: an object that owns the memory of the views; it lives until the operation is done.
+    result: what wait() returns. If the library allocates the outputs: a function that makes the
+        return value of wait() from the list of Output.
+    op: a reduce operation; SUM by default.
+    prescale, postscale: factors of the tensors before and after a reduction.
+    root: the rank whose tensor a broadcast sends.
+    splits: the rows for each rank in an alltoall; None for equal parts.
+    will_wait: True promises that the caller waits for the operation next.
     """
 
 def join() -> int:
-    """Start a join and return its handle; its result is the rank that joined last."""
+    """Start a join and return its handle. The result is the rank that joined last."""
 
-def poll(handle: int, /) -> bool: ...
+def poll(handle: int, /) -> bool:
+    """Whether the operation is done. ValueError for an unknown handle."""
+
 def wait(handle: int, /) -> Any:
-    """The result of an operation; None if somebody has waited for it already."""
+    """Wait for an operation and return its result; None if it was waited for already."""
 
 def wait_and_keep(handle: int, /) -> tuple[Any, Any]:
-    """As wait(), and the operation itself, for seals."""
+    """As wait(). Returns the result and the operation, for seal() and check_seal()."""
 
 def release(handle: int, /) -> None:
-    """Forget an operation, which goes on."""
+    """Forget an operation, which continues."""
 
-def address_of(data: bytearray, /) -> int: ...
+def address_of(data: bytearray, /) -> int:
+    """The address of the bytes; valid until `data` changes its size."""
+
 def seal(operation: Any, data: bytearray, /) -> None:
-    """Make the last SEAL_BYTES of `data` the seal of those before, for an operation that was kept.
+    """Write the seal of the first bytes into the last SEAL_BYTES of `data`.
 
-    Seal no more than one array for an operation: two could be exchanged for each other.
+    operation: from wait_and_keep(). Seal at most one array for each operation: an attacker could
+    exchange two.
     """
 
 def check_seal(
@@ -77,16 +93,15 @@ def check_seal(
 ) -> None:
     """Raise HorovodInternalError unless `rank` has sealed data[start : start + length].
 
-    The seal follows those bytes. Any `start` and `length` may be given; bytes that are not there
-    are refused.
+    The seal follows those bytes. A range that is not inside `data` is refused too.
     """
 
 def version() -> str: ...
 def setting(variable: str, text: str | None, /) -> str:
-    """A setting as the library reads it, from the text or else from the environment.
+    """A setting as the library reads it, from `text`, or from the environment if that is None.
 
-    A switch is "1" or "0", a list has commas, what is not set has its default. horovod.common has
-    `settings` on top.
+    A switch is "1" or "0", the items of a list are separated by commas, and a setting that is not
+    set has its default. A malformed one is a ValueError. horovod.common.settings converts values.
     """
 
 def init(ranks: Iterable[int], process_sets: Sequence[Iterable[int]], /) -> None: ...
@@ -116,17 +131,21 @@ def start_timeline(path: str, mark_cycles: bool, /) -> None: ...
 def stop_timeline() -> None: ...
 def make_secret() -> str: ...
 
-# Servers and clients of a store are opaque.
-def rendezvous_start(secret: str, bind: str | None, tls: bool, /) -> Any: ...
+# Rendezvous servers and clients are opaque objects. One thread at a time may use a client.
+def rendezvous_start(secret: str, bind: str | None, tls: bool, /) -> Any:
+    """Start a server. bind: an address with or without a port; None for every address, any port."""
+
 def rendezvous_port(server: Any, /) -> int: ...
 def rendezvous_stop(server: Any, /) -> None: ...
-def rendezvous_connect(address: str, secret: str, tls: bool, seconds: float, /) -> Any: ...
+def rendezvous_connect(address: str, secret: str, tls: bool, seconds: float, /) -> Any:
+    """Connect a client, with retries until the time is over."""
+
 def rendezvous_set(client: Any, key: str, value: bytes, /) -> None: ...
 def rendezvous_get(client: Any, key: str, seconds: float, /) -> bytes | None:
-    """Wait for a value; None once the time is over."""
+    """Wait for a value; None after `seconds` without one."""
 
 def rendezvous_add(client: Any, key: str, delta: int, /) -> int:
-    """The sum of all that was added under this key."""
+    """Add to the number of this key and return the sum. No two calls return the same sum."""
 
 def rendezvous_delete(client: Any, key: str, /) -> None: ...
 

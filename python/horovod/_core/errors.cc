@@ -6,7 +6,7 @@
 namespace hvd::python {
 namespace {
 
-// They live as long as the process.
+// Classes of horovod.common.exceptions, which live as long as the process.
 PyObject* internal_error = nullptr;
 PyObject* not_initialized_error = nullptr;
 PyObject* start_error = nullptr;
@@ -23,7 +23,7 @@ PyObject* class_of(hvd_code code, Blame blame) {
   }
 }
 
-// With the code as its attribute.
+// Sets an exception of this type with the attribute `code`.
 PyObject* raise_as(PyObject* type, hvd_code code, const char* text) {
   const Ref error = Ref::own(PyObject_CallFunction(type, "s", text));
   const Ref number = Ref::own(PyObject_CallFunction(error_code, "i", static_cast<int>(code)));

@@ -17,6 +17,7 @@ namespace {
 
 using Ranks = std::vector<int32_t>;
 
+// From any iterable. False with an exception set.
 bool read_ranks(PyObject* given, Ranks& ranks) {
   const Ref list = Ref::own(PySequence_List(given));
   if (!list) return false;
@@ -27,12 +28,14 @@ bool read_ranks(PyObject* given, Ranks& ranks) {
   return true;
 }
 
+// A view: `ranks` must outlive it.
 hvd_rank_list as_list(const Ranks& ranks) {
   return {ranks.data(), static_cast<int32_t>(ranks.size())};
 }
 
-// The numbers that `get` puts into an array. Sets come and go meanwhile: there is room for those
-// that were there at the last call, and once it was enough they are of one moment.
+// A list of the numbers that `get` writes into an array. Other threads add and remove sets
+// meanwhile, so the array can be too small: the loop asks again with the size of the last answer.
+// The numbers of one call that fits are consistent.
 template <typename Get>
 PyObject* list_from(Get get) {
   Ranks numbers;
@@ -50,8 +53,9 @@ PyObject* list_from(Get get) {
   return list.release();
 }
 
-// hvd_init has taken the secret out of the process's environment, and here it leaves Python's copy,
-// which subprocess and multiprocessing hand on. An exception that is set stays.
+// Removes the secret of the job from os.environ, which subprocess and multiprocessing pass on to
+// children. hvd_init removes it from the environment of the process. Keeps an exception that is
+// set.
 void forget_secret() {
   PyObject* type = nullptr;
   PyObject* error = nullptr;
@@ -65,6 +69,7 @@ void forget_secret() {
   PyErr_Restore(type, error, traceback);
 }
 
+// init(ranks, process_sets). Ctrl-C ends it, and there is no job then.
 PyObject* init(PyObject* /*self*/, PyObject* args) {
   PyObject* given_ranks = nullptr;
   PyObject* given_sets = nullptr;
@@ -93,6 +98,7 @@ PyObject* init(PyObject* /*self*/, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// Ctrl-C ends only the wait: the shutdown continues, and the next init forgets the operations.
 PyObject* shutdown(PyObject* /*self*/, PyObject* /*none*/) {
   const auto ended = run_aside([] {
     hvd_shutdown();
@@ -103,6 +109,7 @@ PyObject* shutdown(PyObject* /*self*/, PyObject* /*none*/) {
   Py_RETURN_NONE;
 }
 
+// hvd_rank and its like return -1 before init.
 template <int (*Get)()>
 PyObject* rank_or_size(PyObject* /*self*/, PyObject* /*none*/) {
   const int value = Get();
@@ -123,7 +130,7 @@ PyObject* nccl_built(PyObject* /*self*/, PyObject* /*none*/) {
   return PyLong_FromLong(horovod_nccl_built());
 }
 
-// A setting as the library reads it: (variable, text or None for the environment).
+// setting(variable, text): the value as the library reads it; None reads the environment.
 PyObject* setting(PyObject* /*self*/, PyObject* args) {
   const char* variable = nullptr;
   const char* text = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// horovod._core._native: hvd.h for Python. _native.pyi says what each function does.
+// horovod._core._native: hvd.h for Python. _native.pyi documents each function.
 #include "capi/hvd.h"
 #include "errors.h"
 #include "job.h"
@@ -24,6 +24,7 @@ PyMethodDef operation_methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
+// Values of the enumerations of hvd.h, which front ends pass to submit().
 struct Constant {
   const char* name;
   int value;
@@ -57,6 +58,7 @@ constexpr Constant kConstants[] = {
     {"SEAL_BYTES", HVD_SEAL_BYTES},
 };
 
+// Fills a new module. -1 with an exception set.
 int fill(PyObject* module) {
   if (!load_exceptions() || !intern_keywords() || !add_output_type(module)) return -1;
   for (PyMethodDef* methods :
@@ -69,7 +71,7 @@ int fill(PyObject* module) {
   return 0;
 }
 
-// Python asks for objects to functions, which C++ does not convert by itself.
+// Slots hold functions as void*, which C++ does not convert implicitly.
 PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(fill)},
     {0, nullptr},
@@ -79,5 +81,5 @@ PyModuleDef definition = {
 
 }  // namespace
 
-// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): Python wants it so
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): Python's name
 PyMODINIT_FUNC PyInit__native() { return PyModuleDef_Init(&definition); }

@@ -19,17 +19,21 @@
 namespace hvd::python {
 namespace {
 
-// How long a wait goes on before it looks whether the user has pressed Ctrl-C.
+// A wait checks for signals (Ctrl-C) this often.
 constexpr double kSignalSeconds = 0.2;
 
-// The name of capsules that own an operation which is done.
+// The name of capsules that own an operation that is done.
 constexpr const char* kKept = "horovod.operation";
 
+// One collective or join. Owned by the table, by a capsule of wait_and_keep(), and by the calls
+// that wait for it. The last owner drops it with the GIL held, because that drops Python
+// references.
 struct Operation {
   hvd_operation* handle = nullptr;
-  Ref keep;
-  Ref result;
-  // Where the caller gives no outputs, one each of these.
+  Ref keep;    // owns the memory of inputs and outputs
+  Ref result;  // what wait() returns, or the function that makes it from the outputs
+  // One entry per tensor if the library allocates the outputs, else empty. allocate_output
+  // writes `memory` on any thread; it is read after the operation is done.
   std::vector<hvd_dtype> dtypes;
   std::vector<Memory> memory;
   bool joins = false;
@@ -40,12 +44,13 @@ struct Operation {
   ~Operation() { hvd_release(handle); }
 };
 
-// Everything here is used with the GIL, which is its lock. It is never destroyed: an exit must not
-// wait for operations.
+// The GIL is the lock of all members. The table is never destroyed, because the end of the process
+// must not wait for operations.
 struct Table {
   int64_t next_handle = 0;
   std::unordered_map<int64_t, std::shared_ptr<Operation>> operations;
-  // Released before they were done: the library still works on their tensors.
+  // Operations that were released before they were done. The library still uses their tensors;
+  // reap() drops them.
   std::vector<std::shared_ptr<Operation>> abandoned;
 };
 
@@ -54,8 +59,8 @@ Table& table() {
   return *kTable;
 }
 
-// Dropping an object runs any Python code, which may come back here: it happens after the table
-// is in order again.
+// Drops abandoned operations that are done. Dropping an object can run Python code that calls this
+// module again, so `done` drops them on return, when the table is consistent.
 void reap() {
   auto& abandoned = table().abandoned;
   if (abandoned.empty()) return;
@@ -186,8 +191,9 @@ class Arguments {
   bool ok_;
 };
 
-// A tensor as the front end sees it: (input, output, dtype, shape), where an output of None is
-// allocated once its size is known.
+// A tensor as the front end describes it: a tuple (input address, output address, dtype, shape).
+// The library allocates an output of None once its size is known. `tensor` points into `name` and
+// `shape` only when submit() has filled it, after the vector of views stops growing.
 struct View {
   std::string name;
   std::vector<int64_t> shape;
@@ -195,6 +201,7 @@ struct View {
   bool allocates = false;
 };
 
+// False with an exception set.
 bool read_view(PyObject* tuple, View& view) {
   PyObject* shape =
       PyTuple_Check(tuple) != 0 && PyTuple_Size(tuple) == 4 ? PyTuple_GetItem(tuple, 3) : nullptr;
@@ -217,7 +224,7 @@ bool read_view(PyObject* tuple, View& view) {
   return PyErr_Occurred() == nullptr;
 }
 
-// One view, or a list of them for a group.
+// Reads one view, or a list of views for a group. False with an exception set.
 bool read_views(PyObject* given, std::vector<View>& views) {
   if (PyList_Check(given) == 0) return read_view(given, views.emplace_back());
   const Py_ssize_t count = PyList_Size(given);
@@ -228,6 +235,7 @@ bool read_views(PyObject* given, std::vector<View>& views) {
   return true;
 }
 
+// Leaves `splits` empty for None, which means equal parts. False with an exception set.
 bool read_splits(PyObject* given, std::vector<int32_t>& splits) {
   if (given == Py_None) return true;
   const Py_ssize_t count = PySequence_Size(given);
@@ -242,8 +250,8 @@ bool read_splits(PyObject* given, std::vector<int32_t>& splits) {
   return PyErr_Occurred() == nullptr;
 }
 
-// "allreduce.loss", and in a group "grouped_allreduce.loss_1of3". What has no name is numbered by
-// the library.
+// Names are "allreduce.loss", and in a group "grouped_allreduce.loss_1of3". The library numbers
+// tensors without a name.
 void name_views(std::string_view label, std::string_view name, bool group,
                 std::vector<View>& views) {
   if (name.empty()) return;
@@ -258,11 +266,14 @@ void name_views(std::string_view label, std::string_view name, bool group,
 
 // Submission -------------------------------------------------------------------------------------
 
+// Whether the library refuses the op of this request. Decides the type of the exception.
 bool refuses_op(const hvd_request& request) {
   return request.collective == HVD_REDUCESCATTER && request.op != HVD_SUM &&
          request.op != HVD_AVERAGE;
 }
 
+// The `allocate` callback of a request. Runs on any thread, perhaps without the GIL and before
+// hvd_submit returns, so it must not touch Python objects. Null (no memory) fails the operation.
 void* allocate_output(void* context, int32_t index, const int64_t* shape, int32_t dims) {
   auto& operation = *static_cast<Operation*>(context);
   const auto at = static_cast<size_t>(index);
@@ -272,6 +283,8 @@ void* allocate_output(void* context, int32_t index, const int64_t* shape, int32_
   return operation.memory[at].get();
 }
 
+// Enters a started operation into the table and returns its handle. If Python has no memory for the
+// number, the operation is abandoned: it runs already and cannot be taken back.
 PyObject* remember(std::shared_ptr<Operation> operation) {
   const int64_t handle = table().next_handle++;
   PyObject* number = PyLong_FromLongLong(handle);
@@ -283,6 +296,7 @@ PyObject* remember(std::shared_ptr<Operation> operation) {
   return number;
 }
 
+// Null for an unknown handle. If `handle` is no integer, an exception is set too.
 std::shared_ptr<Operation> find(PyObject* handle) {
   const auto found = table().operations.find(PyLong_AsLongLong(handle));
   return found == table().operations.end() ? nullptr : found->second;
@@ -290,7 +304,7 @@ std::shared_ptr<Operation> find(PyObject* handle) {
 
 // Results ----------------------------------------------------------------------------------------
 
-// A list of Output, one for each tensor; null with an exception set.
+// A list with one Output per tensor; null with an exception set.
 PyObject* outputs_of(Operation& operation) {
   const size_t count = operation.memory.size();
   Ref list = Ref::own(PyList_New(static_cast<Py_ssize_t>(count)));
@@ -306,6 +320,7 @@ PyObject* outputs_of(Operation& operation) {
   return list.release();
 }
 
+// Call it once, after the operation has succeeded: it moves the memory out of the operation.
 PyObject* result_of(Operation& operation) {
   if (operation.joins) return PyLong_FromLong(hvd_last_joined(operation.handle));
   if (operation.memory.empty()) return Ref::borrow(operation.result.get()).release();
@@ -314,7 +329,7 @@ PyObject* result_of(Operation& operation) {
   return PyObject_CallFunctionObjArgs(operation.result.get(), outputs.get(), nullptr);
 }
 
-// False with an exception set if the user has interrupted it.
+// False with an exception set if a signal handler raised one. The operation then continues.
 bool wait_until_done(const Operation& operation) {
   while (hvd_poll(operation.handle) == 0) {
     {
@@ -346,7 +361,7 @@ PyObject* submit(PyObject* /*self*/, PyObject* const* args, Py_ssize_t positiona
   request.op = HVD_SUM;
   arguments.read(kCollective, "the collective", request.collective);
   const std::string_view label = arguments.text(kLabel);
-  request.label = label.data();  // which ends with a zero
+  request.label = label.data();  // Python's UTF-8 ends with a zero
   const std::string_view name = arguments.optional_text(kName);
   PyObject* given = arguments.object(kViews);
   arguments.read(kOp, "op", request.op);
@@ -404,8 +419,8 @@ PyObject* poll(PyObject* /*self*/, PyObject* handle) {
   if (PyErr_Occurred() != nullptr) return nullptr;
   if (operation == nullptr) {
     return PyErr_Format(PyExc_ValueError,
-                        "handle %R is unknown: there was never such an operation, or somebody has "
-                        "synchronized it",
+                        "handle %R is unknown: no such operation was started, or it was "
+                        "synchronized already",
                         handle);
   }
   return PyBool_FromLong(hvd_poll(operation->handle));
@@ -419,7 +434,7 @@ PyObject* wait(PyObject* /*self*/, PyObject* handle) {
   const bool first = table().operations.erase(PyLong_AsLongLong(handle)) > 0;
   const hvd_code code = hvd_wait(operation->handle, 0);
   if (code != HVD_OK) return raise(code);
-  if (!first) Py_RETURN_NONE;  // another thread has taken the result
+  if (!first) Py_RETURN_NONE;  // another thread took the result
   return result_of(*operation);
 }
 

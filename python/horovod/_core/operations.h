@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that Python code has started, by number. They keep alive what the library works on: a
-// tensor that the program has dropped meanwhile stays until its operation is done.
+// Operations that Python code has started, by handle (a number that counts up from 0).
+//
+// An operation owns a reference to the objects whose memory the library works on, so a tensor that
+// the program drops meanwhile lives until its operation is done.
+//
+// All functions need the GIL, which is the lock of the table of operations. Those that wait release
+// it while they wait. On failure they return null with a Python exception set (errors.h).
 #pragma once
 
 #include "capi/hvd.h"
@@ -12,17 +17,26 @@ namespace hvd::python {
 bool intern_keywords();
 // `args` holds the positional arguments, and then one for each of the keyword `names`.
 PyObject* submit(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* names);
+// The result of a join is the rank that joined last.
 PyObject* join(PyObject* self, PyObject* none);
+// ValueError for an unknown handle.
 PyObject* poll(PyObject* self, PyObject* handle);
+// Waits without end, and runs signal handlers meanwhile. Forgets the handle. None for an unknown
+// handle, and for the second of two threads that wait for the same one.
 PyObject* wait(PyObject* self, PyObject* handle);
+// As wait(); returns a tuple of the result and a capsule that owns the operation, for seals.
 PyObject* wait_and_keep(PyObject* self, PyObject* handle);
+// Forgets the handle. The operation continues, and its tensors live until it is done.
 PyObject* release(PyObject* self, PyObject* handle);
+// The address of a bytearray's memory, which stays valid until the bytearray changes its size.
 PyObject* address_of(PyObject* self, PyObject* bytes);
 
-// What wait_and_keep has kept; null with an exception set if it is something else.
+// The operation in a capsule of wait_and_keep(), which must outlive the use of the pointer. Null
+// with an exception set for any other object.
 const hvd_operation* kept_operation(PyObject* kept);
 
-// There is no job any more: forgets all operations, and names start anew.
+// Called before hvd_init and after hvd_shutdown, when there is no job: forgets all handles.
+// Operations that are not done yet keep their tensors.
 void forget_operations();
 
 }  // namespace hvd::python

@@ -7,8 +7,8 @@
 namespace hvd::python {
 namespace {
 
-// DLPack, version 0 of its C structures: how array libraries lend each other memory. Its members
-// have the names that the specification gives them.
+// DLPack, version 0 of its C structures: the protocol by which array libraries lend each other
+// memory. The members have the names of the specification.
 // NOLINTBEGIN(readability-identifier-naming)
 struct DLDevice {
   int32_t device_type;
@@ -37,19 +37,24 @@ struct DLManagedTensor {
 constexpr int32_t kCpu = 1;
 constexpr uint8_t kUnsigned = 1;
 
+// What a capsule owns: the DLPack tensor, its shape, and the memory. The consumer of the capsule
+// calls the deleter, on any thread and without the GIL.
 struct Lent {
   DLManagedTensor tensor{};
   int64_t bytes = 0;
   Memory memory;
 };
 
-// A capsule that nobody has taken over still owns the memory.
+// The consumer renames a capsule that it takes over. A capsule with its first name still owns the
+// memory.
 void drop_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;
   auto* tensor = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
   tensor->deleter(tensor);
 }
 
+// `memory` is null after __dlpack__() has handed it over. The tuples are null in an Output that
+// Python code made by calling the type.
 struct Output {
   PyObject_HEAD Memory memory;
   size_t bytes;
@@ -59,6 +64,7 @@ struct Output {
 
 Output& as_output(PyObject* self) { return *reinterpret_cast<Output*>(self); }
 
+// The members are destroyed by hand: Python allocated the object without a C++ constructor.
 void destroy(PyObject* self) {
   Output& output = as_output(self);
   PyTypeObject* type = Py_TYPE(self);
@@ -74,6 +80,7 @@ PyObject* raise_taken() {
   return nullptr;
 }
 
+// Arguments of the protocol, such as a stream, do not matter for host memory.
 PyObject* dlpack(PyObject* self, PyObject* /*args*/, PyObject* /*keywords*/) {
   Output& output = as_output(self);
   if (!output.memory) return raise_taken();
@@ -103,7 +110,7 @@ PyObject* to_bytes(PyObject* self, PyObject* /*none*/) {
                                    static_cast<Py_ssize_t>(output.bytes));
 }
 
-// Python code may have made an Output of nothing.
+// None for a null member.
 PyObject* or_none(PyObject* object) {
   return Ref::borrow(object == nullptr ? Py_None : object).release();
 }
@@ -123,6 +130,7 @@ PyObject* tuple_of(const Number* numbers, int32_t count) {
   return tuple.release();
 }
 
+// Set by add_output_type(); lives as long as the process.
 PyTypeObject* output_type = nullptr;
 
 PyMethodDef methods[] = {
@@ -150,7 +158,7 @@ PyType_Spec spec = {"horovod._core.Output", sizeof(Output), 0, Py_TPFLAGS_DEFAUL
 
 Memory allocate(size_t bytes) {
   constexpr size_t kAlignment = 64;
-  const size_t rounded = (bytes / kAlignment + 1) * kAlignment;  // never none at all
+  const size_t rounded = (bytes / kAlignment + 1) * kAlignment;  // above 0, also for no bytes
   return Memory(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
 }
 

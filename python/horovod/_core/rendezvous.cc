@@ -8,7 +8,7 @@
 namespace hvd::python {
 namespace {
 
-// Both travel through Python as capsules of these names, which own them.
+// Python holds servers and clients as capsules of these names, which own them.
 constexpr const char* kServer = "horovod.rendezvous_server";
 constexpr const char* kClient = "horovod.rendezvous_client";
 
@@ -25,11 +25,13 @@ PyObject* make_secret(PyObject* /*self*/, PyObject* /*none*/) {
   return PyUnicode_FromString(text);
 }
 
-// A capsule of null is not valid any more, so that a second stop finds nothing.
+// rendezvous_stop() renames the capsule, so that this destructor does not stop the server again.
 void stop_server(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, kServer) != 0) hvd_store_stop(server_of(capsule));
 }
 
+// rendezvous_start(secret, bind, tls): `bind` is an address with or without a port; None for every
+// address and any port.
 PyObject* rendezvous_start(PyObject* /*self*/, PyObject* args) {
   const char* secret = nullptr;
   const char* bind = nullptr;
@@ -46,6 +48,7 @@ PyObject* rendezvous_port(PyObject* /*self*/, PyObject* capsule) {
   return server == nullptr ? nullptr : PyLong_FromLong(hvd_store_port(server));
 }
 
+// Without the GIL, because the end of the server's threads can take a moment.
 PyObject* rendezvous_stop(PyObject* /*self*/, PyObject* capsule) {
   hvd_store* server = server_of(capsule);
   if (server == nullptr || PyCapsule_SetName(capsule, "stopped") != 0) return nullptr;
@@ -58,6 +61,7 @@ PyObject* rendezvous_stop(PyObject* /*self*/, PyObject* capsule) {
 
 void drop_client(PyObject* capsule) { hvd_store_disconnect(client_of(capsule)); }
 
+// rendezvous_connect(address, secret, tls, seconds): tries until the time is over.
 PyObject* rendezvous_connect(PyObject* /*self*/, PyObject* args) {
   const char* address = nullptr;
   const char* secret = nullptr;
@@ -90,7 +94,8 @@ PyObject* rendezvous_set(PyObject* /*self*/, PyObject* args) {
   return none_or_raise(code);
 }
 
-// None once the time is over.
+// None after `seconds` without a value. `value` belongs to the client until its next call, so it is
+// copied before the GIL is released again.
 PyObject* rendezvous_get(PyObject* /*self*/, PyObject* args) {
   PyObject* capsule = nullptr;
   const char* key = nullptr;
@@ -110,6 +115,7 @@ PyObject* rendezvous_get(PyObject* /*self*/, PyObject* args) {
   return PyBytes_FromStringAndSize(static_cast<const char*>(value), static_cast<Py_ssize_t>(bytes));
 }
 
+// rendezvous_add(client, key, delta): atomic on the server; returns the new sum.
 PyObject* rendezvous_add(PyObject* /*self*/, PyObject* args) {
   PyObject* capsule = nullptr;
   const char* key = nullptr;

@@ -10,7 +10,7 @@
 namespace hvd::python {
 namespace {
 
-// seal(operation, data): the last bytes of a bytearray become the seal of those before.
+// seal(operation, data): writes the seal of the first bytes into the last HVD_SEAL_BYTES of `data`.
 PyObject* seal(PyObject* /*self*/, PyObject* args) {
   PyObject* kept = nullptr;
   PyObject* data = nullptr;
@@ -27,8 +27,9 @@ PyObject* seal(PyObject* /*self*/, PyObject* args) {
   return none_or_raise(code);
 }
 
-// The sealed bytes in data[start:], `length` of them and the seal. Empty, which no seal fits, if
-// there are not as many: lengths come from other ranks.
+// Layout of data[start:]: `length` bytes, then the seal of HVD_SEAL_BYTES. Returns both together.
+// If `data` is too short, returns an empty range, for which no seal is right: `length` comes from
+// another rank and can be any number.
 struct Sealed {
   const char* bytes;
   size_t size;
@@ -42,7 +43,7 @@ Sealed sealed_in(const char* data, size_t size, long long start, long long lengt
   return {data + start, static_cast<size_t>(length) + HVD_SEAL_BYTES};
 }
 
-// check_seal(operation, rank, data, start, length)
+// check_seal(operation, rank, data, start, length): HorovodInternalError unless the seal is right.
 PyObject* check_seal(PyObject* /*self*/, PyObject* args) {
   PyObject* kept = nullptr;
   PyObject* data = nullptr;

@@ -14,8 +14,10 @@
 namespace hvd::python {
 namespace {
 
+// How often run_aside() checks for signals: short enough for a user who presses Ctrl-C.
 constexpr std::chrono::milliseconds kSignalInterval{100};
 
+// Shared by the caller and the thread of the call, which may outlive the caller's wait.
 struct Call {
   std::mutex mutex;
   std::condition_variable done;
@@ -42,7 +44,7 @@ std::optional<Outcome> run_aside(const std::function<Outcome()>& call) {
       shared->outcome = std::move(outcome);
       shared->done.notify_one();
     }).detach();
-  } catch (const std::system_error&) {  // no thread is left: rather without signals than not at all
+  } catch (const std::system_error&) {  // no thread can start: make the call without signals
     const WithoutGil without_gil;
     return call();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C while the library waits. Python's handlers of signals run on its main thread, and only
-// when that asks for them: a call that waits without asking can only be killed.
+// Ctrl-C while the library waits. Python runs signal handlers on its main thread, and only when
+// that thread checks for them, so a call that waits without a check can only be killed.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace hvd::python {
 
-// WithoutGil for the calls that hvd_set_interrupt can end. Such a call returns HVD_INTERRUPTED when
-// a handler of signals has raised an exception, which is then set.
+// WithoutGil for calls that hvd_set_interrupt can end. Such a call returns HVD_INTERRUPTED after a
+// signal handler has raised an exception, which is then set. The scope belongs to one thread.
 class InterruptibleWithoutGil {
  public:
   InterruptibleWithoutGil() : state_(PyEval_SaveThread()) { hvd_set_interrupt(ask, this); }
@@ -26,11 +26,12 @@ class InterruptibleWithoutGil {
   InterruptibleWithoutGil& operator=(const InterruptibleWithoutGil&) = delete;
 
  private:
+  // The callback of hvd_set_interrupt: takes the GIL, runs signal handlers, and releases it.
   static int ask(void* self);
   PyThreadState* state_;
 };
 
-// What became of a call on another thread.
+// The result of a call on another thread.
 struct Outcome {
   hvd_code code = HVD_OK;
   std::string error = {};  // hvd_error() of that thread
@@ -41,9 +42,10 @@ struct Outcome {
   }
 };
 
-// For calls that must not stop half-way because other ranks take part in them: makes the call on a
-// thread of its own, and waits for it without the GIL. Nothing, with an exception set, if a handler
-// of signals has raised one: the call then goes on, so it must own all that it uses.
+// For calls that must not stop half-way because other ranks take part in them. Makes the call on a
+// thread of its own ("hvd-call"), and waits for it without the GIL. Returns nothing, with an
+// exception set, if a signal handler raised one. The call then continues in the background, so it
+// must own everything that it uses, and it must not touch Python objects.
 std::optional<Outcome> run_aside(const std::function<Outcome()>& call);
 
 }  // namespace hvd::python
