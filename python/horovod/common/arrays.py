@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives on arrays of numpy, for what has no framework or several; all of them wait."""
+"""Collectives on numpy arrays, for code that serves no framework or several.
+
+All functions wait for their result, and accept what numpy.array accepts. An array of an unsupported
+dtype is a ValueError. A failure of the job is a HorovodInternalError.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ _DTYPES = {name: getattr(_core, name.upper()) for name in _NAMES}
 
 
 def _copied(value: Any) -> np.ndarray:
-    """An array of its own: results are written where the values were."""
+    """A copy as a contiguous array. In-place collectives write their result into it."""
     array = np.array(value, order="C")
     if array.dtype.name not in _DTYPES:
         raise ValueError(f"an array of {array.dtype} is not supported")
@@ -73,7 +77,12 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> np.ndarray:
-    """The reduction of all ranks' values."""
+    """Return the reduction of all ranks' values.
+
+    name: of the operation, the same on all ranks; by default operations are numbered.
+    op: Average, Sum, Min, Max, Product or Adasum, as numbers of `_core`.
+    prescale_factor, postscale_factor: multiply the values before and after the reduction.
+    """
     factors = prescale_factor, postscale_factor
     return _run(_core.ALLREDUCE, "allreduce", name, _copied(value), process_set, op, *factors)
 
@@ -86,7 +95,7 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> list[np.ndarray]:
-    """The same for values that are reduced as one."""
+    """Return the reductions of several values, which the ranks reduce as one operation."""
     arrays = [_copied(value) for value in values]
     if not arrays:
         return arrays
@@ -100,7 +109,7 @@ def grouped_broadcast(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> list[np.ndarray]:
-    """The values of the root, which is a rank of the whole job."""
+    """Return the values of the rank `root_rank`, which counts in the whole job."""
     arrays = [_copied(value) for value in values]
     if not arrays:
         return arrays
@@ -112,7 +121,7 @@ def grouped_broadcast(
 def allgather(
     value: Any, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> np.ndarray:
-    """All ranks' values, one after the other along the first dimension."""
+    """Return all ranks' values, concatenated along the first dimension in order of ranks."""
     array = _copied(value)
     return _run(_core.ALLGATHER, "allgather", name, array, process_set, result=_maker(array.dtype))
 
@@ -123,7 +132,7 @@ def reducescatter(
     op: int = _core.AVERAGE,
     process_set: ProcessSet = global_process_set,
 ) -> np.ndarray:
-    """This rank's rows of the reduction."""
+    """Return this rank's part of the rows of the reduction."""
     array = _copied(value)
     return _run(
         _core.REDUCESCATTER,
@@ -138,7 +147,7 @@ def reducescatter(
 
 def _maker(dtype: np.dtype) -> Any:
     def make(outputs: list[Any]) -> np.ndarray:
-        data = bytearray(outputs[0].tobytes())  # so that the array can be written to
+        data = bytearray(outputs[0].tobytes())  # a bytearray makes the array writable
         return np.frombuffer(data, dtype).reshape(outputs[0].shape)
 
     return make

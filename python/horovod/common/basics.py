@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start and end of a job, and where this process stands in it: the same in every front end."""
+"""Start and end of a job, and the rank of this process in it. The same in every front end."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ __all__ = [
 
 
 def _ranks_of(comm: Any) -> list[int]:
-    """The ranks that are to take part; empty for all."""
+    """The ranks that take part; empty for all. ValueError if `comm` has another type."""
     if comm is None:
         return []
     if mpi.is_communicator(comm):
@@ -90,16 +90,19 @@ def _ranks_of(comm: Any) -> list[int]:
 
 
 def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None = None) -> None:
-    """Join the job that the launcher has described; without one, this process is a job of one.
+    """Join the job that the launcher started. Without a launcher, the job has this process only.
 
-    comm: the ranks that take part, of those that were started; all by default. A list, the same on
-    each of them, or a communicator of mpi4py in a job of mpirun. Other ranks do not call init, or
-    are a job of their own by another list.
-    process_sets: sets to register at once, or "dynamic" to allow add_process_set later.
+    comm: the ranks that take part, all by default. A list of ranks, the same on each of them, or a
+        communicator of mpi4py in a job that mpirun started. Other ranks do not call init, or form a
+        job of their own with another list.
+    process_sets: process sets to register now, or "dynamic" to allow add_process_set later.
 
-    Does nothing while a job is running. An exception that a signal handler raises meanwhile, such
-    as KeyboardInterrupt, ends the wait: there is no job then, and init may be called again. Ranks
-    that wait for this one fail.
+    Does nothing while a job is running. An exception of a signal handler, such as
+    KeyboardInterrupt, ends the wait: there is no job then, and init may be called again. Ranks that
+    wait for this rank fail.
+
+    Raises ValueError for wrong arguments, and StartError (a HorovodInternalError and ValueError) if
+    the job cannot start.
     """
     ranks = _ranks_of(comm)
     given: list[sets.ProcessSet] = []
@@ -115,14 +118,14 @@ def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None 
         set_ranks = mpi.agree_on_sets(comm, ranks, given)
     else:
         set_ranks = [process_set.ranks for process_set in given]
-    # First: a signal handler may raise as soon as there is a job.
+    # Before the start: a signal handler may raise as soon as there is a job.
     atexit.unregister(shutdown)
     atexit.register(shutdown)
     try:
         _core.init(ranks, set_ranks)
     except StartError as error:
         if error.code == ErrorCode.ALREADY_EXISTS:
-            raise ValueError(f"a process set that init was given is a duplicate: {error}") from None
+            raise ValueError(f"a process set for init is a duplicate: {error}") from None
         raise
     sets._init_process_sets(given)
     if mpi_enabled() and not ranks:
@@ -130,9 +133,9 @@ def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None 
 
 
 def shutdown() -> None:
-    """Leave the job and end it on all ranks; what is in flight fails. init may be called again.
+    """End the job on all ranks. Operations that are not done fail. init may be called again.
 
-    Ctrl-C ends the wait for the other ranks, not the shutdown, which goes on.
+    Ctrl-C ends the wait for the other ranks; the shutdown continues in the background.
     """
     atexit.unregister(shutdown)
     try:
@@ -142,7 +145,10 @@ def shutdown() -> None:
 
 
 def mpi_threads_supported() -> bool:
-    """Whether MPI allows several threads; ValueError in a job that no MPI launcher has started."""
+    """Whether MPI allows calls by several threads at once.
+
+    Raises ValueError in a job that no MPI launcher started.
+    """
     rank()
     if not mpi_enabled():
         raise ValueError("MPI is not enabled in this job: it was not started by an MPI launcher")
@@ -150,17 +156,21 @@ def mpi_threads_supported() -> bool:
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Begin a timeline in this file. Needs HOROVOD_TIMELINE=DYNAMIC (or a file) at init."""
+    """Start writing a timeline to this file.
+
+    Needs HOROVOD_TIMELINE=DYNAMIC (or a file) at init, else it raises ValueError.
+    mark_cycles: also marks the cycles of the engine.
+    """
     _core.start_timeline(os.fspath(file_path), bool(mark_cycles))
 
 
 def stop_timeline() -> None:
-    """End the timeline, if there is one; its file is complete on return."""
+    """Stop the timeline, if there is one. Its file is complete on return."""
     _core.stop_timeline()
 
 
 class HorovodBasics:
-    """The functions above as methods: some libraries hold on to such an object."""
+    """The functions of this module as methods, for libraries that keep such an object."""
 
     def __init__(self, pkg_path: str | None = None, *ext_path: str) -> None:
         self.Average, self.Sum, self.Adasum = Average, Sum, Adasum

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compressions of all front ends have in common; each adds those that cast its tensors."""
+"""Base classes of compressions. Each front end adds the ones that cast its tensors."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Any
 
 
 class Compressor:
-    """What a compression is: two functions."""
+    """A compression: two static functions. Users may write their own."""
 
     @staticmethod
     def compress(tensor: Any) -> tuple[Any, Any]:
-        """The tensor that travels, and what decompress needs to know."""
+        """Return the tensor to send, and a context for decompress."""
         raise NotImplementedError
 
     @staticmethod
     def decompress(tensor: Any, ctx: Any) -> Any:
+        """Return the reduced tensor in its first form; `ctx` is from compress."""
         raise NotImplementedError
 
 
 class NoneCompressor(Compressor):
-    """Leaves tensors as they are."""
+    """Does not change tensors."""
 
     @staticmethod
     def compress(tensor: Any) -> tuple[Any, Any]:

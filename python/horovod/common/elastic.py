@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that goes on after a failure: state that can be saved, restored and shared.
+"""Training that continues after a failure: state that can be saved, restored and shared.
 
-A function that `run_fn` has wrapped starts with a state that is the same on all ranks. When an
-operation fails, it is called again, with the state of the last commit and a new start of the job.
+run_fn wraps a training function. The function starts with a state that is the same on all ranks.
+When an operation fails, the job restarts, and the function is called again with the state of the
+last commit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _log = logging.getLogger("horovod.elastic")
 
 
 class HostUpdateResult(enum.IntFlag):
-    """What became of the hosts of a job."""
+    """How the hosts of a job have changed."""
 
     no_update = 0
     removed = 1
@@ -32,10 +33,10 @@ class HostUpdateResult(enum.IntFlag):
 
 
 class State:
-    """What a job goes on from; subclasses say what that is, by save, restore, sync and reset.
+    """The state that a job continues from. Subclasses implement save, restore, sync and reset.
 
-    bcast_object: a function that gives rank 0's object to every rank.
-    get_rank: a function that says which rank this is, for subclasses.
+    bcast_object: a function that returns rank 0's object on every rank.
+    get_rank: a function that returns the rank of this process, for subclasses.
     """
 
     def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int]) -> None:
@@ -46,67 +47,73 @@ class State:
         self._reset_callbacks: list[Callable[[], None]] = []
 
     def register_reset_callbacks(self, callbacks: list[Callable[[], None]]) -> None:
-        """Functions to call after each new start, before the state is shared.
+        """Add functions to call after each restart, before the state is shared.
 
-        That is the place to adapt to another number of ranks, such as the learning rate.
+        They adapt the state to a new number of ranks, for example the learning rate.
         """
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """The job has started anew: what was known about hosts is out of date."""
+        """Called after a restart of the job. Drops old messages about hosts."""
         self._host_messages = queue.SimpleQueue()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Hosts have come or gone; called by any thread, and looked at by check_host_updates."""
+        """Record that hosts were added or removed, for check_host_updates.
+
+        Any thread may call it.
+        """
         self._host_messages.put((timestamp, int(update_res)))
 
     def commit(self) -> None:
-        """Save, so that a failure throws training back to here; HostsUpdatedInterrupt if due.
+        """Save the state: after a failure, training continues from here. Then check for new hosts.
 
-        All ranks commit at the same point. A commit copies the state: commit as often as its time
-        is less than that of the work that would be lost.
+        All ranks commit at the same point. A commit copies the state: do it so often that it takes
+        less time than the work that a failure would lose.
+
+        Raises HostsUpdatedInterrupt as check_host_updates does.
         """
         self.save()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raise HostsUpdatedInterrupt on all ranks if rank 0 knows that hosts have come or gone."""
+        """Raise HostsUpdatedInterrupt on all ranks if rank 0 has a message about changed hosts."""
         latest, changes = self._last_update, 0
         while not self._host_messages.empty():
             timestamp, change = self._host_messages.get()
             if timestamp > latest:
                 latest = timestamp
                 changes |= change
-        # Ranks hear of it at different times, or have come after it, and have to leave together.
+        # Messages reach ranks at different times, or never reach a rank that started later, but all
+        # ranks must leave the function together. So rank 0 decides.
         is_news = latest > self._last_update
         is_news, self._last_update, changes = self._bcast_object((is_news, latest, changes))
         if is_news:
             raise HostsUpdatedInterrupt(skip_sync=changes == HostUpdateResult.removed)
 
     def save(self) -> None:
-        """Remember the state, in memory."""
+        """Keep a copy of the state in memory."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Back to what was saved last."""
+        """Return to the state of the last save."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Rank 0's state on every rank."""
+        """Copy rank 0's state to every rank."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Adapt to the job that has just started."""
+        """Adapt to the job that has just restarted."""
 
 
 class ObjectState(State):
     """Python objects as attributes: `ObjectState(broadcast_object, rank, epoch=0).epoch`.
 
-    Lists, dicts, sets and tuples are copied when they are saved, with all that are in them. Of
-    other objects the object is saved, not what is in it: it may hold on to a model.
+    save() copies lists, dicts, sets and tuples deeply. It keeps a reference to other objects and
+    does not copy them, because they may refer to a model.
     """
 
     def __init__(
@@ -142,10 +149,9 @@ def _copied(value: Any) -> Any:
 
 
 class NotificationManager:
-    """Hands on to states that hosts have come or gone.
+    """Passes messages about added and removed hosts to states. Any thread may call it.
 
-    That is known to the launcher of an elastic job, which tells rank 0. Nobody calls
-    handle_hosts_updated in a job whose hosts are fixed.
+    The launcher of an elastic job sends them to rank 0. In a job of fixed hosts there are none.
     """
 
     def __init__(self) -> None:
@@ -170,7 +176,7 @@ notification_manager = NotificationManager()
 
 
 class _Pauses:
-    """Pauses before new starts: none after the first failure, longer while they come quickly."""
+    """Pauses before restarts: none after the first failure, then longer for frequent failures."""
 
     FIRST, LONGEST = 0.1, 10.0
 
@@ -182,7 +188,7 @@ class _Pauses:
         self._began = time.monotonic()
 
     def pause(self) -> None:
-        """After a failure. One that took longer than any pause to come starts from none again."""
+        """Sleep after a failure. A run longer than LONGEST seconds resets the pause to none."""
         if time.monotonic() - self._began > self.LONGEST:
             self._next = 0.0
         time.sleep(self._next)
@@ -190,13 +196,13 @@ class _Pauses:
 
 
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
-    """Let `func(state, ...)` go on after failures; `reset` starts the job anew.
+    """Wrap `func(state, ...)` so that it continues after failures; `reset` restarts the job.
 
-    An operation that fails because a rank was lost or has shut down (HorovodInternalError with
-    can_be_cured) takes the state back to the last commit. When hosts have come or gone
-    (HostsUpdatedInterrupt) it is kept as it is. Any other exception, and a new start that fails,
-    ends the function. Failures that follow one another quickly are tried again after pauses of up
-    to 10 seconds.
+    After an operation fails because a rank was lost or has shut down (HorovodInternalError with
+    can_be_cured), the state returns to the last commit. After hosts were added or removed
+    (HostsUpdatedInterrupt), the state stays. Any other exception ends the function, and so does a
+    restart that fails. Failures that follow each other quickly are followed by pauses of up to 10
+    seconds.
     """
 
     @functools.wraps(func)
@@ -214,12 +220,12 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
                 except HorovodInternalError as error:
                     if not error.can_be_cured:
                         raise
-                    _log.warning("Horovod starts again from the last commit, because: %s", error)
+                    _log.warning("Horovod restarts from the last commit, because: %s", error)
                     state.restore()
                     skip_sync = False
                     pauses.pause()
                 except HostsUpdatedInterrupt as interrupt:
-                    _log.info("Horovod starts anew with other hosts")
+                    _log.info("Horovod restarts with other hosts")
                     skip_sync = interrupt.skip_sync
                 reset()
                 state.on_reset()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong. The native module raises these; it must not be imported here."""
+"""Exceptions. The native module imports this one, so this one must not import it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import enum
 
 
 class ErrorCode(enum.IntEnum):
-    """Why a call of the library has failed: hvd_code of the C interface.
+    """The reason of a failure: hvd_code of the C interface.
 
-    Exceptions that the library raises, also those of Python's own types such as ValueError, have it
-    as their attribute `code`.
+    It is the attribute `code` of every exception that the library raises, also of Python's own
+    types such as ValueError.
     """
 
     INVALID_ARGUMENT = 1
@@ -27,7 +27,7 @@ class ErrorCode(enum.IntEnum):
     NOT_INITIALIZED = 12
 
 
-# The connection to a rank, or the job, has ended: a new start brings another one.
+# The connection to a rank, or the job, has ended. A restart makes a new one.
 _CURED_BY_A_NEW_START = {
     ErrorCode.PEER_LOST,
     ErrorCode.TIMEOUT,
@@ -37,38 +37,38 @@ _CURED_BY_A_NEW_START = {
 
 
 class HorovodInternalError(RuntimeError):
-    """An operation has failed in a way that concerns the whole job.
+    """An operation failed for a reason that concerns the whole job.
 
-    Ranks disagreed about an operation, or one was lost or has shut down; `code` says which. Elastic
-    training goes on from the last commit when a new start can cure it.
+    Ranks disagreed about an operation, or a rank was lost or has shut down; `code` tells which.
+    Elastic training continues from the last commit if `can_be_cured` is true.
     """
 
-    # None: raised by a script or a front end.
+    # None if a script or a front end raised it.
     code: ErrorCode | None = None
 
     @property
     def can_be_cured(self) -> bool:
-        """Whether a new start of the job may do better: a rank was lost, or has shut down.
+        """Whether a restart of the job can help: a rank was lost, or has shut down.
 
-        What ranks disagree about, and what no rank may ask for, fails again.
+        A request that ranks disagree about, and an invalid request, would fail again.
         """
         return self.code is None or self.code in _CURED_BY_A_NEW_START
 
 
 class NotInitializedError(HorovodInternalError, ValueError):
-    """hvd.init() comes first. Scripts expect the one type or the other; it is both."""
+    """A function was called before hvd.init(). Scripts catch either base class."""
 
     code = ErrorCode.NOT_INITIALIZED
 
 
 class StartError(HorovodInternalError, ValueError):
-    """hvd.init() has failed; there is no job, and it may be called again."""
+    """hvd.init() failed. There is no job, and init may be called again."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818
-    """Hosts have come or gone, and the job starts anew with others.
+    """Hosts were added or removed, and the job restarts with the new ones.
 
-    With `skip_sync` hosts have only gone, so that everybody who is left has the same state.
+    skip_sync: hosts were only removed, so all remaining ranks have the same state already.
     """
 
     def __init__(self, skip_sync: bool = False) -> None:
@@ -84,7 +84,7 @@ def get_version_mismatch_message(name: str, version: str, installed_version: str
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Kept for scripts that catch it: one build serves every version of a framework."""
+    """Never raised, because one build serves every version of a framework; scripts catch it."""
 
     def __init__(self, name: str, version: str, installed_version: str) -> None:
         super().__init__(get_version_mismatch_message(name, version, installed_version))

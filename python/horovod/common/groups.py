@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which gradients are reduced together."""
+"""Groups of gradients that are reduced together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Groups = Union[None, int, Sequence[Sequence[Any]]]
 def check_reduction(
     op: int, gradient_predivide_factor: float, groups: Groups, key_of: Callable[[Any], Hashable]
 ) -> None:
-    """ValueError for what cannot be done; `key_of` tells variables apart."""
+    """Raise ValueError for arguments of an optimizer that exclude each other or have a wrong type.
+
+    key_of: returns a key that is equal for the same variable only.
+    """
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor needs op=hvd.Average")
     if groups is None:
@@ -39,7 +42,12 @@ def grouped(
     variables: Sequence[Any] | None,
     key_of: Callable[[Any], Hashable],
 ) -> list[list[int]]:
-    """Places in the list of gradients as groups, which `groups` has to say."""
+    """Divide indices of the list of gradients into groups, as `groups` asks for.
+
+    groups: the number of groups, or lists of variables, or None. A variable in no list is a group
+        of its own.
+    variables: the variables of all gradients; needed if `groups` has lists.
+    """
     if isinstance(groups, int):
         return split_list(indices, min(groups, len(indices)))
     index_of = {key_of(variables[i]): i for i in indices}  # type: ignore[index]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI beside the library, in programs that use it through mpi4py. Nothing here imports mpi4py."""
+"""Support for programs that use MPI through mpi4py. This module does not import mpi4py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from horovod.common import settings
 
-# Per rank and process set: its ranks in MPI.COMM_WORLD; None if it is no communicator, or one that
-# the rank is not in.
+# For each rank and each process set: the ranks of the set in MPI.COMM_WORLD. None if the set is not
+# from a communicator, or if the rank is not in the communicator.
 _Members = list[list["list[int] | None"]]
 
 
@@ -20,7 +20,7 @@ def is_communicator(value: Any) -> bool:
 
 
 def _module_of(comm: Any) -> Any:
-    """mpi4py.MPI; `comm` may be of a class that derives from one of it."""
+    """The module mpi4py.MPI. The class of `comm` may be derived from a class of it."""
     for kind in type(comm).__mro__:
         module = sys.modules.get(kind.__module__)
         if hasattr(module, "COMM_WORLD"):
@@ -29,7 +29,7 @@ def _module_of(comm: Any) -> Any:
 
 
 def world_ranks(comm: Any) -> list[int]:
-    """The ranks of a communicator in MPI.COMM_WORLD, in its order: those that were started."""
+    """The ranks of a communicator, in its order, as ranks of MPI.COMM_WORLD (all started ranks)."""
     if not comm:
         raise ValueError(
             "init was given MPI.COMM_NULL: this rank is not in the communicator; ranks that are "
@@ -42,11 +42,11 @@ def world_ranks(comm: Any) -> list[int]:
     if started not in (1, in_world):
         raise ValueError(
             f"MPI.COMM_WORLD has {in_world} ranks, but {started} were started: the launcher is not "
-            "one of MPI; start the program with mpirun or horovodrun --mpi, or pass a list of ranks"
+            "an MPI launcher; start the program with mpirun or horovodrun --mpi, or pass a list of ranks"
         )
     group, world = comm.Get_group(), mpi.COMM_WORLD.Get_group()
     try:
-        # As a function of the class it has the same arguments in mpi4py 3 and 4.
+        # Called through the class, it has the same arguments in mpi4py 3 and 4.
         ranks = mpi.Group.Translate_ranks(group, list(range(group.Get_size())), world)
     finally:
         group.Free()
@@ -57,20 +57,22 @@ def world_ranks(comm: Any) -> list[int]:
 
 
 def agree_on_sets(comm: Any, ranks: list[int], process_sets: Sequence[Any]) -> list[list[int]]:
-    """The ranks of all process sets that the ranks of a job are about to register, communicators
-    among them. A collective call of MPI by the ranks of the job.
+    """Return the ranks of all process sets to register, some of which are from communicators.
 
-    comm, ranks: what `init` was given, and the ranks it stands for; none: all.
+    A collective call of MPI: all ranks of the job make it.
 
-    A communicator differs from rank to rank if it comes from a Split, and only its members know it:
-    there is a set for each. Gives each set of `process_sets` the ranks that it has in the job.
+    comm, ranks: the argument of `init`, and the ranks that it means; empty for all.
+    process_sets: each set receives its ranks in the job.
+
+    The communicators of a Split differ between ranks, and only its members know a communicator. So
+    one process set here can become several sets to register, one for each communicator.
     """
     mpi = _module_of(next(each.mpi_comm for each in process_sets if each.mpi_comm is not None))
     own = [world_ranks(each.mpi_comm) if each.mpi_comm else None for each in process_sets]
     job = ranks or list(range(mpi.COMM_WORLD.Get_size()))
     gathered: _Members = _among(mpi, comm, job, lambda job_comm: job_comm.allgather(own))
     if len({len(members) for members in gathered}) > 1:
-        raise ValueError("the ranks have given init different numbers of process sets")
+        raise ValueError("the ranks passed different numbers of process sets to init")
     found = []
     for place, process_set in enumerate(process_sets):
         if process_set.mpi_comm is None:
@@ -90,7 +92,7 @@ def agree_on_sets(comm: Any, ranks: list[int], process_sets: Sequence[Any]) -> l
 
 
 def _among(mpi: Any, comm: Any, ranks: list[int], call: Any) -> Any:
-    """Calls with a communicator of these ranks."""
+    """Make a call with a communicator of these ranks."""
     if is_communicator(comm):
         return call(comm)
     if comm is None:
@@ -119,7 +121,7 @@ def _in_job(world: Sequence[int], job: list[int]) -> list[int]:
 
 
 def threads_supported() -> bool:
-    """Whether MPI allows calls by several threads at once. The library makes none itself."""
+    """Whether MPI allows calls by several threads at once. The library itself makes no calls."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is None or not mpi.Is_initialized() or mpi.Is_finalized():
         return True
@@ -127,22 +129,22 @@ def threads_supported() -> bool:
 
 
 class _Starter:
-    """Lets mpi4py start MPI when it is imported, whatever mpi4py.rc says."""
+    """An import hook that makes mpi4py start MPI on import, for any value of mpi4py.rc."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
         if name != "mpi4py.MPI":
             return
         rc = sys.modules["mpi4py"].rc
-        rc.initialize, rc.finalize = True, None  # None: at exit, as it has started it
+        rc.initialize, rc.finalize = True, None  # None: mpi4py also finalizes it at exit
 
 
 def start_with_job() -> None:
-    """After init of all ranks of an MPI launcher.
+    """Start MPI as Horovod 0.28 did: after init of all ranks of an MPI launcher.
 
-    Horovod 0.28 started MPI there, and its documentation tells programs to set
-    mpi4py.rc.initialize to False, so that mpi4py does not start it again. Here MPI is started when
-    such a program imports mpi4py.MPI, or now if it has done so already.
+    The documentation of 0.28 tells programs to set mpi4py.rc.initialize to False, so that mpi4py
+    does not start MPI again. Here MPI starts when such a program imports mpi4py.MPI, or now if the
+    module is imported already.
     """
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is None:

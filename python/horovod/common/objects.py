@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python objects as bytes through the engine, without a framework's tensors.
+"""Broadcast and allgather of Python objects, as bytes without a framework's tensors.
 
-Loading a pickle runs what is in it, so nothing is loaded before its seal has shown that a rank of
-this job has sent it for this very operation (core/net/seal.h). All front ends send their objects
-from here.
+All front ends send objects through this module. Loading a pickle runs the code in it, so it is
+loaded only after its seal has proved that a rank of this job sent it for this operation
+(core/net/seal.h).
 
-An object takes two operations. In the first the ranks agree on lengths; the seal belongs to it,
-because the number by which it is known is the same on all ranks once it is done, and no other has
-it. The second carries the pickle and its seal.
+An object takes two operations. In the first one the ranks agree on lengths. The seal is bound to
+that operation, because its number is unique, and the same on all ranks once it is done. The second
+operation carries the pickle and its seal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 
 
 def _part(name: str | None, part: str) -> str | None:
-    """Without a name they are numbered: not all ranks need to have an object of the same type."""
+    """The name of one of the two operations; None, a number, for an object without a name.
+
+    A name from the object's type would not do: ranks may have objects of different types.
+    """
     return None if name is None else f"{name}.{part}"
 
 
@@ -47,11 +50,11 @@ def _allgather(data: bytearray, name: str | None, process_set: ProcessSet) -> in
 
 
 def _sum_of_lengths(length: int, name: str | None, process_set: ProcessSet) -> tuple[int, Any]:
-    """The sum of what all ranks give, and the operation.
+    """Return the sum of the lengths of all ranks, and the operation.
 
-    The numbers travel as shapes of tensors without bytes. Shapes go with the control messages,
-    whose tags nobody on the network can forge: a rank never makes room for a length that no rank
-    has sent.
+    The lengths are the shapes of tensors without bytes. Shapes are part of the control messages,
+    whose tags an attacker on the network cannot forge. So a rank never allocates memory for a
+    length that no rank sent.
     """
     view = (0, None, _core.UINT8, (length, 0))
     result = lambda outputs: outputs[0].shape[0]  # noqa: E731
@@ -73,7 +76,11 @@ def broadcast_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """The object of the root rank, on every rank; it travels by cloudpickle."""
+    """Return the object of the rank `root_rank` on every rank. cloudpickle serializes it.
+
+    name: of the operation, the same on all ranks; by default operations are numbered.
+    Raises HorovodInternalError if the object was changed on its way, or if the job fails.
+    """
     is_root = _core.rank() == root_rank
     pickled = pickling.dumps(obj) if is_root else b""
     length, operation = _sum_of_lengths(len(pickled), _part(name, "sz"), process_set)
@@ -100,7 +107,11 @@ def broadcast_object(
 def allgather_object(
     obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
-    """Everybody's objects, by rank."""
+    """Return the objects of all ranks as a list, in order of ranks.
+
+    name: of the operation, the same on all ranks; by default operations are numbered.
+    Raises HorovodInternalError if an object was changed on its way, or if the job fails.
+    """
     pickled = pickling.dumps(obj)
     own_length = bytearray(struct.pack("<q", len(pickled)))
     lengths, operation = _core.wait_and_keep(_allgather(own_length, _part(name, "sz"), process_set))
@@ -109,7 +120,7 @@ def allgather_object(
     ranks = _core.process_set_ranks(process_set.process_set_id)
     pickles, start = [], 0
     for rank, (length,) in zip(ranks, struct.iter_unpack("<q", lengths)):
-        # The lengths may have been changed on the way; then the seals do not fit.
+        # An attacker may have changed the lengths; then the seals do not match.
         _core.check_seal(operation, rank, everything, start, length)
         pickles.append(memoryview(everything)[start : start + length])
         start += length + _core.SEAL_BYTES

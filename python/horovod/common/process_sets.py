@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process sets: some of the ranks, who run collectives among themselves."""
+"""Process sets: groups of ranks that run collectives among themselves."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from horovod.common import mpi
 
 
 def are_ranks(values: list[Any]) -> bool:
-    """Whether all values are integers; True and False are none."""
+    """Whether all values are integers, without booleans."""
     return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
 
 
 class ProcessSet:
-    """The ranks that take part in a collective, numbered anew in ascending order.
+    """The ranks that take part in a collective. In the set they are numbered in ascending order.
 
-    Only a registered set can be used: one that was passed to `init` or `add_process_set`. One that
-    is made from a communicator of mpi4py gets its ranks from `init`.
+    ranks_or_comm: a list of ranks, or a communicator of mpi4py, whose ranks `init` fills in.
+        ValueError for anything else.
+
+    A set can be used after it was registered by `init` or `add_process_set`.
     """
 
     process_set_id: int | None = None
@@ -45,13 +47,16 @@ class ProcessSet:
         self.process_set_id = None
 
     def size(self) -> int | None:
-        """How many ranks it has; None while it is not registered."""
+        """The number of ranks in the set; None while the set is not registered."""
         if self.process_set_id is None:
             return None
         return len(_core.process_set_ranks(self.process_set_id))
 
     def rank(self) -> int | None:
-        """The place of this process in it; None while it is not registered."""
+        """The rank of this process in the set; None while the set is not registered.
+
+        Raises ValueError if this process is not in the set.
+        """
         if self.process_set_id is None:
             return None
         ranks = _core.process_set_ranks(self.process_set_id)
@@ -60,7 +65,7 @@ class ProcessSet:
         return ranks.index(_core.rank())
 
     def included(self) -> bool | None:
-        """Whether this process is in it; None while its ranks are not known."""
+        """Whether this process is in the set; None while the ranks of the set are not known."""
         return None if self.ranks is None else _core.rank() in self.ranks
 
     def __str__(self) -> str:
@@ -71,7 +76,7 @@ class ProcessSet:
 
 
 class _GlobalProcessSet(ProcessSet):
-    """All ranks; which those are is known after init."""
+    """The set of all ranks, which are known after init."""
 
     def __init__(self) -> None:
         self.process_set_id = 0
@@ -79,18 +84,18 @@ class _GlobalProcessSet(ProcessSet):
 
 global_process_set: ProcessSet = _GlobalProcessSet()
 
-# Those that are registered, but for the global one.
+# The registered sets without the global one.
 _registered: list[ProcessSet] = []
 
 
 def check_process_sets(process_sets: Iterable[Any]) -> list[ProcessSet]:
-    """The sets that `init` was given, no two of the same ranks."""
+    """The argument process_sets of `init` as a list. ValueError if two sets have the same ranks."""
     sets = list(process_sets)
     seen: list[Any] = []
     for index, process_set in enumerate(sets):
         if not isinstance(process_set, ProcessSet):
             raise ValueError(f"process_sets[{index}] is {process_set!r}, not a ProcessSet")
-        # Communicators of the same ranks are found when their ranks are known.
+        # The library finds communicators with equal ranks, once their ranks are known.
         made_from = process_set if process_set.mpi_comm is not None else process_set.ranks
         if process_set is global_process_set or made_from in seen:
             raise ValueError(f"process_sets[{index}], {process_set}, is a duplicate")
@@ -99,7 +104,7 @@ def check_process_sets(process_sets: Iterable[Any]) -> list[ProcessSet]:
 
 
 def _init_process_sets(process_sets: list[ProcessSet]) -> None:
-    """After init: gives sets the numbers that the job knows them by."""
+    """After init: set the numbers of the job's sets in the ProcessSet objects."""
     numbers = {tuple(ranks): number for number, ranks in get_process_set_ids_and_ranks().items()}
     global_process_set.ranks = _core.process_set_ranks(0)
     known = [*_registered, *process_sets]
@@ -111,7 +116,7 @@ def _init_process_sets(process_sets: list[ProcessSet]) -> None:
 
 
 def forget_process_sets() -> None:
-    """After a shutdown."""
+    """After a shutdown: no set is registered."""
     for process_set in _registered:
         process_set._invalidate()
     _registered.clear()
@@ -119,23 +124,27 @@ def forget_process_sets() -> None:
 
 
 def _setup(basics: Any) -> None:
-    """Front ends used to hand over their library; there is only one."""
+    """Does nothing. Front ends of Horovod 0.28 passed their library; now there is only one."""
 
 
 def _temp_process_set_object(process_set_id: int) -> ProcessSet:
-    """A ProcessSet for the number of a registered one, without registering it again."""
+    """A new ProcessSet object for the number of a registered set."""
     process_set = ProcessSet(_core.process_set_ranks(process_set_id))
     process_set.process_set_id = process_set_id
     return process_set
 
 
 def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
-    """Register a set after init: every rank calls it with the same ranks, in the same order.
+    """Register a process set after init, and return it.
 
-    Needs HOROVOD_DYNAMIC_PROCESS_SETS=1, or init(process_sets="dynamic").
+    All ranks of the job call it, with the same ranks and in the same order. It needs
+    HOROVOD_DYNAMIC_PROCESS_SETS=1, or init(process_sets="dynamic").
 
-    Ctrl-C ends the wait for the other ranks, not the call, which goes on: once they have called
-    too, get_process_set_ids_and_ranks() lists the set. hvd.shutdown() ends it.
+    Ctrl-C ends the wait for the other ranks. The call continues in the background: after the other
+    ranks have called too, get_process_set_ids_and_ranks() lists the set. hvd.shutdown() ends it.
+
+    Raises ValueError for a duplicate, or if process sets are not dynamic, and NotImplementedError
+    for a set from a communicator.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -148,7 +157,7 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
         raise ValueError(f"a duplicate process set: {process_set} is registered already")
     ranks = process_set.ranks or []
     if sorted(ranks) in [_core.process_set_ranks(number) for number in _core.process_sets()]:
-        # All ranks know the same sets, so that all of them come here.
+        # All ranks have the same sets, so all of them raise.
         raise ValueError(f"a duplicate process set: there is one of ranks {ranks}")
     process_set.process_set_id = _core.add_process_set(ranks)
     _registered.append(process_set)
@@ -156,9 +165,10 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Undo add_process_set, on all ranks; False for the global set and unregistered ones.
+    """Remove a process set. All ranks of the job call it.
 
-    Ctrl-C ends the wait for the other ranks, not the call, as in add_process_set.
+    Returns whether the set was removed: False for the global set and for an unregistered set.
+    Ctrl-C ends the wait for the other ranks; the call continues as in add_process_set.
     """
     if process_set is global_process_set or process_set.process_set_id is None:
         return False
@@ -172,11 +182,14 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
-    """The ranks of every registered set."""
+    """Return the ranks of every registered set, by its number."""
     return {number: _core.process_set_ranks(number) for number in _core.process_sets()}
 
 
 def place_in(process_set_id: int) -> tuple[int, int]:
-    """The rank of this process in a registered set that it is in, and the size of the set."""
+    """The rank of this process in a registered set, and the size of the set.
+
+    The process must be in the set.
+    """
     ranks = _core.process_set_ranks(process_set_id)
     return ranks.index(_core.rank()), len(ranks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small things that front ends share, and the helpers that other libraries import from here."""
+"""Helpers that front ends share, and helpers that other libraries import from this module."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from horovod.common.basics import Average, Sum
 
 T = TypeVar("T")
 
-# Changed copies of front ends decorate functions with it, which are then called once per arguments.
+# A decorator that calls a function once per arguments. Modified copies of front ends use it.
 _cache = functools.lru_cache(maxsize=None)
 
-# The front ends, by the names of their modules.
+# The names of the front ends' modules.
 EXTENSIONS = ["tensorflow", "torch", "mxnet"]
 
 
 def reduce_op(op: int | None, average: bool | None) -> int:
-    """The operation that a call asks for, which used to be said by `average`."""
+    """The reduce operation of a call; `average` is its deprecated form.
+
+    Warns of `average`. Raises ValueError if both are given.
+    """
     if average is None:
         return Average if op is None else op
     if op is not None:
@@ -39,7 +42,7 @@ def reduce_op(op: int | None, average: bool | None) -> int:
 
 
 def groups_of(num_groups: int, groups: T) -> T | int:
-    """The groups that a call asks for, whose number used to be an argument of its own."""
+    """The groups of a call; `num_groups` is the deprecated form of their number, and warns."""
     if not num_groups:
         return groups
     warnings.warn(
@@ -57,7 +60,10 @@ def num_rank_is_power_2(num_rank: int) -> bool:
 
 
 def check_adasum(process_set_id: int | None) -> None:
-    """Adasum halves the ranks again and again: it needs all of them, and a power of two."""
+    """Raise NotImplementedError unless the set has all ranks, and their number is a power of two.
+
+    Adasum halves the ranks in each step.
+    """
     if process_set_id != 0:
         raise NotImplementedError("Adasum works on the global process set only")
     if not num_rank_is_power_2(_core.size()):
@@ -67,7 +73,7 @@ def check_adasum(process_set_id: int | None) -> None:
 
 
 def split_list(items: Sequence[T], parts: int) -> list[list[T]]:
-    """As equal parts as there can be; the first ones are one longer."""
+    """Divide a list into parts of almost equal length. The first parts are one item longer."""
     length, longer = divmod(len(items), parts)
     ends = [length * (i + 1) + min(i + 1, longer) for i in range(parts)]
     return [list(items[start:end]) for start, end in zip([0, *ends], ends)]
@@ -83,7 +89,7 @@ def is_iterable(value: Any) -> bool:
 
 @contextlib.contextmanager
 def env(**variables: str | None) -> Iterator[None]:
-    """Set environment variables for a while; those that are None stay as they are."""
+    """A context with these environment variables. A value of None leaves a variable unchanged."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update({name: value for name, value in variables.items() if value is not None})
     try:
@@ -97,7 +103,10 @@ def env(**variables: str | None) -> Iterator[None]:
 
 
 def is_version_greater_equal_than(ver: str, target: str) -> bool:
-    """Compare versions of the form 1.2.3, whatever follows."""
+    """Compare versions of the form 1.2.3. Text after the three numbers is ignored.
+
+    Raises ValueError if `target` does not have three numbers.
+    """
     if len(target.split(".")) != 3:
         raise ValueError(f'the version to compare with has to be like "1.2.3", not "{target}"')
 
@@ -109,7 +118,7 @@ def is_version_greater_equal_than(ver: str, target: str) -> bool:
 
 
 def check_installed_version(name: str, version: str, exception: Exception | None = None) -> None:
-    """One build serves every version of a framework: there is nothing to check."""
+    """Does nothing: one build serves every version of a framework."""
 
 
 def get_ext_suffix() -> str:
@@ -122,11 +131,14 @@ def get_extension_full_path(pkg_path: str, *args: str) -> str:
 
 
 def check_extension(ext_name: str, env_var: str, pkg_path: str, *args: str) -> None:
-    """ImportError if a native part is missing; there is one, which is always there."""
+    """Does nothing: the package has one native module, which is always installed."""
 
 
 def extension_available(name: str, verbose: bool = False) -> bool:
-    """Whether a front end can be used: it is there, and its framework is installed."""
+    """Whether a front end can be used: this package has it, and its framework is installed.
+
+    verbose: prints the answer.
+    """
     missing = [
         module for module in (f"horovod.{name}", name) if importlib.util.find_spec(module) is None
     ]
@@ -138,7 +150,7 @@ def extension_available(name: str, verbose: bool = False) -> bool:
 
 
 def gpu_available(name: str) -> bool:
-    """There is no GPU path yet."""
+    """False: there is no GPU support yet."""
     return False
 
 
