@@ -100,7 +100,7 @@ def module(monkeypatch):
     made.Kind = Kind
 
     def later():
-        raise RuntimeError("later is not there yet")
+        raise RuntimeError("later is not available yet")
 
     made.later = later
     monkeypatch.setitem(sys.modules, "made_up", made)

@@ -42,7 +42,8 @@ def world_ranks(comm: Any) -> list[int]:
     if started not in (1, in_world):
         raise ValueError(
             f"MPI.COMM_WORLD has {in_world} ranks, but {started} were started: the launcher is not "
-            "an MPI launcher; start the program with mpirun or horovodrun --mpi, or pass a list of ranks"
+            "an MPI launcher; start the program with mpirun or horovodrun --mpi, or pass a list of "
+            "ranks"
         )
     group, world = comm.Get_group(), mpi.COMM_WORLD.Get_group()
     try:

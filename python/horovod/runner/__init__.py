@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.run: a function on several ranks, from a script or a notebook.
+"""horovod.run: runs a function on several ranks, from a script or a notebook.
 
-The function and the results travel by cloudpickle through a rendezvous server in this process.
-A client that does not know the secret of this run is refused.
+cloudpickle serializes the function and the results, which pass through a rendezvous server in this
+process. The server refuses clients that do not have the secret of the run.
 """
 
 from __future__ import annotations
@@ -64,10 +64,18 @@ def run(
     min_np: int | None = None,
     max_np: int | None = None,
 ) -> list[Any]:
-    """Call func(*args, **kwargs) on `num_proc` ranks and return the results by rank.
+    """Call func(*args, **kwargs) on `num_proc` ranks and return the results in order of ranks.
 
-    The remaining arguments are those of horovodrun. An exception of a rank ends the job; it comes
-    back as the cause of a RuntimeError that says which rank it was and where.
+    func, args, kwargs: cloudpickle must be able to pickle them; else ValueError names the part.
+    num_proc: number of ranks. np, min_np and max_np are deprecated names.
+    executable: the Python interpreter of the ranks; by default that of this process.
+    network_interfaces: names of the interfaces that ranks may use. network_interface is its
+        deprecated form, a text with commas.
+    The other arguments are flags of horovodrun with the same meaning (docs/horovodrun.md).
+
+    Raises RuntimeError if a rank raises an exception, which ends the job. The message names the
+    rank and contains its traceback; the exception itself is the cause. Raises ValueError for
+    arguments that exclude each other.
     """
     num_proc = _deprecated(num_proc, np, "num_proc", "np")
     min_num_proc = _deprecated(min_num_proc, min_np, "min_num_proc", "min_np")
@@ -101,7 +109,7 @@ def run(
 
 
 def _run(packed: bytes, options: HorovodrunOptions) -> list[Any]:
-    # Here, because Python warns of `-m horovod.runner.launch` when it is imported already.
+    # Imported late: Python warns of `-m horovod.runner.launch` if the package imports the module.
     from horovod.runner import launch
 
     python = options.executable or sys.executable
@@ -138,7 +146,7 @@ def _run_to_the_end(command: list[str], environment: dict[str, str], by_mpirun: 
         process = subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr)
         try:
             return process.wait()
-        except BaseException:  # Ctrl-C above all: the launcher ends its ranks
+        except BaseException:  # mostly Ctrl-C: the launcher ends its ranks
             process.terminate()
             process.wait()
             raise
@@ -146,9 +154,12 @@ def _run_to_the_end(command: list[str], environment: dict[str, str], by_mpirun: 
 
 @contextlib.contextmanager
 def _output(name: str, stream: TextIO, by_mpirun: bool) -> Iterator[int | None]:
-    """Where the launcher is to write: the same stream, also in a notebook, which has no file.
+    """The file descriptor for an output of the launcher; None to inherit this process's own.
 
-    by_mpirun: puts together what mpirun shows in pieces, with those of other ranks in between.
+    A notebook's stream has no descriptor, so a pipe and a thread write to it.
+
+    by_mpirun: mpirun shows the output of a rank in pieces, mixed with those of other ranks. They
+        are joined to lines.
     """
     if not by_mpirun and _is_file(stream, _DESCRIPTORS[name]):
         yield None
@@ -156,7 +167,7 @@ def _output(name: str, stream: TextIO, by_mpirun: bool) -> Iterator[int | None]:
     reading, writing = os.pipe()
 
     def pump() -> None:
-        # The ends of lines stay as they are: a carriage return moves a progress bar.
+        # newline="" keeps the ends of lines: a carriage return moves a progress bar.
         with open(reading, encoding="utf-8", errors="replace", newline="") as pipe:
             if not by_mpirun:
                 for line in pipe:

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What modules raise that Horovod 0.28 had and this package has not."""
+"""Errors of modules that Horovod 0.28 has and this package does not have."""
 
 from __future__ import annotations
 
 
 def gone(module: str, instead: str) -> ImportError:
-    """For a module that stays away: what to use instead."""
+    """For a removed module. instead: what to use in its place."""
     return ImportError(
-        f"{module} is not there any more: {instead}. See docs/migrating.md", name=module
+        f"{module} is no longer available: {instead}. See docs/migrating.md", name=module
     )
 
 
 def coming(module: str, instead: str) -> ImportError:
-    """For a module that a later version brings: what to use until then."""
-    return ImportError(f"{module} is not there yet: {instead}. See docs/migrating.md", name=module)
+    """For a module of a later version. instead: what to use until then."""
+    return ImportError(
+        f"{module} is not available yet: {instead}. See docs/migrating.md", name=module
+    )

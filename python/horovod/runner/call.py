@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The call that ranks are to make, as bytes; or an error that names what cannot be sent to them.
+"""Pickles the call that ranks make, or raises an error that names the part that cannot be pickled.
 
-What a function uses is pickled with it. A session of Spark, a lock or an open file cannot be, and
-cloudpickle's own error names neither the variable nor what to do. After a failure this module looks
-for it: it pickles the parts of the call one by one, and then the parts of the one that fails.
+The variables that a function uses are pickled with it. A Spark session, a lock or an open file
+cannot be pickled, and cloudpickle's own error names neither the variable nor the remedy. After a
+failure this module searches for the variable: it pickles the parts of the call one by one, and then
+the parts of the part that fails.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple
 
-DEEPEST = 20  # parts of parts; objects may contain themselves
-LONGEST = 200  # characters of the pickler's own message
+DEEPEST = 20  # levels of the search; objects may contain themselves
+LONGEST = 200  # characters of the pickler's message
 _GLOBAL_OPS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
-# A class with one of these decides itself what is pickled: its attributes then prove nothing.
+# A class with one of these methods chooses what is pickled, which need not be its attributes.
 _HOOKS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
 
 
 class _Part(NamedTuple):
-    what: str  # how the user knows it: 'the variable "lock" that train captures'
-    path: str  # an expression for it: "lock", "self.lock", "args[1]"
+    what: str  # for the user: 'the variable "lock" that train captures'
+    path: str  # as an expression: "lock", "self.lock", "args[1]"
     value: Any
 
 
@@ -35,7 +36,7 @@ class _Failure(NamedTuple):
 
 
 def pack(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-    """func(*args, **kwargs), pickled; ValueError names the part that cannot be."""
+    """Pickle func(*args, **kwargs). ValueError names the part that cannot be pickled."""
     import cloudpickle
 
     try:
@@ -52,9 +53,9 @@ def _explanation(
     name = _name_of(func)
     refused = f"{name} cannot be sent to the ranks, because"
     failure = _first_failure([_Part(name, name, func), *_arguments(args, kwargs)])
-    if failure is None:  # one by one, the parts can be pickled
+    if failure is None:  # each part alone can be pickled
         return f"{refused} it cannot be pickled: {_line(error)}"
-    # Functions only lead to the variable that the user has to change.
+    # Descend through functions to the variable that the user has to change.
     variable = _deepest(failure, _parts_of_callable)
     innermost = _deepest(variable, _parts_of_object)
     inside = ""
@@ -94,7 +95,7 @@ def _arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[_Part
 
 
 def _parts_of_callable(of: _Part) -> Iterator[_Part]:
-    """The variables that travel with a function."""
+    """The variables that are pickled with a function."""
     func = of.value
     if isinstance(func, functools.partial):
         yield _Part(f"the function of {of.what}", of.path, func.func)
@@ -112,7 +113,7 @@ def _parts_of_callable(of: _Part) -> Iterator[_Part]:
 def _parts_of_function(func: types.FunctionType) -> Iterator[_Part]:
     of = _name_of(func)
     for name, cell in zip(func.__code__.co_freevars, func.__closure__ or ()):
-        with contextlib.suppress(ValueError):  # it has no value yet
+        with contextlib.suppress(ValueError):  # the variable has no value yet
             yield _Part(f'the variable "{name}" that {of} captures', name, cell.cell_contents)
     for name in sorted(_global_names(func.__code__) & func.__globals__.keys()):
         yield _Part(f'the global variable "{name}" that {of} uses', name, func.__globals__[name])
@@ -124,7 +125,7 @@ def _parts_of_function(func: types.FunctionType) -> Iterator[_Part]:
 
 
 def _global_names(code: types.CodeType) -> set[str]:
-    """The names that a function, and functions inside it, look up among the globals."""
+    """The global names that a function and the functions inside it use."""
     names = {step.argval for step in dis.get_instructions(code) if step.opname in _GLOBAL_OPS}
     inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
     return names.union(*map(_global_names, inner))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gone; docs/migrating.md says what to use instead."""
+"""Removed; docs/migrating.md lists replacements."""
 
 from horovod.runner.absent import gone
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether there is a jsrun. `horovodrun --jsrun` starts ranks with it."""
+"""Detects jsrun, with which `horovodrun --jsrun` starts ranks."""
 
 from __future__ import annotations
 

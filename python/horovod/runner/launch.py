@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovodrun from Python: finds the native launcher and becomes it."""
+"""horovodrun from Python: finds the native launcher and executes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["check_build", "horovodrun_path", "is_gloo_used", "run_commandline"]
 
 
 def horovodrun_path() -> str:
-    """The launcher that this package has brought; else one on the PATH."""
+    """The path of the launcher of this package, or of one on the PATH.
+
+    Raises FileNotFoundError if there is none.
+    """
     candidates = [os.path.join(sysconfig.get_path("scripts"), "horovodrun")]
     try:
         files = importlib.metadata.files("horovod") or []
@@ -30,13 +33,16 @@ def horovodrun_path() -> str:
     found = shutil.which("horovodrun")
     if found is None:
         raise FileNotFoundError(
-            "there is no horovodrun beside this package or on the PATH; install horovod again"
+            "no horovodrun was found next to this package or on the PATH; install horovod again"
         )
     return found
 
 
 def run_commandline(arguments: Sequence[str] | None = None) -> None:
-    """`python -m horovod.runner.launch` and what setup tools call: does not return."""
+    """Replace this process by horovodrun; does not return.
+
+    arguments: those of horovodrun; by default those of this process.
+    """
     path = horovodrun_path()
     given = sys.argv[1:] if arguments is None else list(arguments)
     sys.stdout.flush()
@@ -45,7 +51,7 @@ def run_commandline(arguments: Sequence[str] | None = None) -> None:
 
 
 def check_build(verbose: bool = False) -> None:
-    """Print which frameworks, controllers and operations there are."""
+    """Print the available frameworks, controllers and operations."""
     flags = ["--check-build", *(["--verbose"] if verbose else [])]
     subprocess.run([horovodrun_path(), *flags], check=True)
 
@@ -53,9 +59,9 @@ def check_build(verbose: bool = False) -> None:
 def is_gloo_used(
     use_gloo: bool | None = None, use_mpi: bool | None = None, use_jsrun: bool | None = None
 ) -> bool:
-    """Whether horovodrun starts the ranks itself when it is given these flags, or none of them.
+    """Whether horovodrun starts the ranks itself with these flags.
 
-    Without flags it leaves that to jsrun where LSF has allocated hosts by CSM.
+    Without flags, jsrun starts the ranks if LSF has allocated hosts by CSM.
     """
     if use_gloo:
         return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which MPI there is. `horovodrun --mpi` starts ranks with it."""
+"""Detects the installed MPI, with which `horovodrun --mpi` starts ranks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from horovod.runner.common.util import tiny_shell_exec
 
-# By words that `mpirun --version` has for each. Spectrum MPI is an Open MPI and says so: it comes
-# first.
+# Words in the output of `mpirun --version`. Spectrum MPI is first, because it is derived from Open
+# MPI and its output contains that name too.
 _WORDS = {
     "spectrum": ("Spectrum MPI",),
     "open": ("Open MPI", "OpenRTE"),
@@ -34,7 +34,7 @@ def _implementation(env: Mapping[str, str] | None) -> str | None:
 
 
 def mpi_available(env: Mapping[str, str] | None = None) -> bool:
-    """Whether there is an mpirun, of a kind that is known."""
+    """Whether there is an mpirun of a known implementation."""
     return _implementation(env) is not None
 
 

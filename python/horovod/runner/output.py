@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole lines of what ranks write, whatever the pieces that it comes in."""
+"""Joins pieces of the output of ranks to whole lines."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from typing import TextIO
 
 from horovod.runner.common.util import lines
 
-LONGEST = 64 << 10  # characters of a line that does not end; then it is shown as one
+LONGEST = 64 << 10  # characters after which an unfinished line is shown as a line
 
-# Open MPI's mpirun tags each piece that it has got from a rank, be that a line or a part of one.
+# Open MPI's mpirun tags each piece of output of a rank: a line, or a part of one.
 _TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
 
 _log = logging.getLogger("horovod.runner")
 
 
 def is_interactive() -> bool:
-    """Whether somebody types into this process: the shell of Python or PySpark, or a notebook."""
+    """Whether this process is a shell of Python or PySpark, or a notebook."""
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return hasattr(sys, "ps1") or (get_ipython is not None and get_ipython() is not None)
 
 
 class Lines:
-    """Makes lines of the pieces of text that come from ranks, and writes them to a stream.
+    """Joins pieces of text from ranks to lines, and writes the lines to a stream.
 
-    name: of the stream, for the label of each line, `[rank]<name>:`; without it there is none.
-    job: stands before the rank in the label.
+    name: of the stream, for the label of each line, `[rank]<name>:`; "" for lines without labels.
+    with_time: the label starts with the time.
+    job: a text before the rank in the label.
 
-    When a write fails, one warning is logged, and the ranks go on.
+    A failed write is logged once; then the output is dropped, and the ranks continue.
+    One thread at a time may use an object.
     """
 
     def __init__(self, stream: TextIO, name: str, with_time: bool = False, job: str = "") -> None:
@@ -54,7 +56,7 @@ class Lines:
         self._begun.clear()
 
     def write(self, text: str) -> None:
-        """Text that is not a rank's."""
+        """Write text without a label."""
         if self._is_broken:
             return
         try:
@@ -62,7 +64,7 @@ class Lines:
             self._stream.flush()
         except Exception as error:
             self._is_broken = True
-            _log.warning("what ranks write is not shown any more: %r", error)
+            _log.warning("the output of the ranks is no longer shown: %r", error)
 
     def _label(self, rank: int) -> str:
         if not self._name:
@@ -71,7 +73,7 @@ class Lines:
 
 
 class Untagged:
-    """Makes lines by rank of what mpirun writes."""
+    """A text stream for the output of mpirun: removes its tags and joins the pieces of a rank."""
 
     def __init__(self, shown: Lines) -> None:
         self._shown = shown
@@ -83,4 +85,4 @@ class Untagged:
             self._shown.add(int(rank), piece)
 
     def flush(self) -> None:
-        """Lines are shown as they come."""
+        """Nothing to do: each line is flushed when it is written."""

@@ -1,5 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects between the process that calls run() and its ranks, through an authenticated store."""
+"""Objects between the process that calls run() and its ranks, through a rendezvous server.
+
+Keys on the server, all below "run/":
+
+    <name>              the number of chunks of an object; written after the chunks
+    <name>/<n>          chunk n of the object
+or, for a queue that many clients append to and one client takes from:
+    <name>              the number of objects that were appended
+    <name>/<n>          object n; deleted when it is taken
+    <name>/taken/<b>    block b of BLOCK objects was taken
+"""
 
 from __future__ import annotations
 
@@ -14,15 +24,15 @@ from horovod.common.exceptions import HorovodInternalError
 
 PORT, SECRET = "_HOROVOD_RUN_PORT", "_HOROVOD_RUN_SECRET"
 CONNECT_SECONDS = 60.0
-# A store holds values of at most 4 MiB.
+# Bytes of one value. The server accepts values of at most 4 MiB.
 CHUNK = 2 << 20
-# Of objects that are taken one after the other. With pieces of 64 KiB three of them are 96 MiB, and
-# a store holds 256 MiB.
+# Objects in one block of a queue. The server can hold three blocks at once, which is 96 MiB for
+# objects of 64 KiB. Its limit is 256 MiB.
 BLOCK = 512
 
 
 class Result:
-    """What became of a rank's call: a value, or an exception and where it was raised."""
+    """The result of a rank's call: a value, or an exception and its traceback."""
 
     def __init__(self, value: Any = None, error: BaseException | None = None) -> None:
         self.value = value
@@ -34,7 +44,7 @@ class Result:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """An exception that cannot travel is replaced by its text."""
+        """Replace an exception that cannot be pickled by its text."""
         state = dict(self.__dict__)
         try:
             pickling.loads(pickling.dumps(self.error))
@@ -44,9 +54,9 @@ class Result:
 
 
 def cause_of(results: Mapping[int, Result]) -> tuple[int, Result] | None:
-    """The rank whose exception has ended a run, if there is one.
+    """The rank whose exception ended the run, and its result; None if no rank raised one.
 
-    One that lost the others is a consequence; the cause is with those.
+    A HorovodInternalError usually is the consequence of another rank's exception, so that is last.
     """
     failures = [(rank, result) for rank, result in sorted(results.items()) if result.error]
     failures.sort(key=lambda failure: isinstance(failure[1].error, HorovodInternalError))
@@ -54,41 +64,49 @@ def cause_of(results: Mapping[int, Result]) -> tuple[int, Result] | None:
 
 
 def values_of(results: Mapping[int, Result], size: int) -> list[Any]:
-    """By rank, of ranks that have all ended well."""
+    """The values of all ranks. RuntimeError if a rank has no result."""
     missing = [rank for rank in range(size) if rank not in results]
     if missing:
         raise RuntimeError(
-            f"there is no result of rank {missing[0]}: it has ended, and its function had not "
-            "returned; a function has to return instead of calling exit"
+            f"there is no result of rank {missing[0]}: it ended before its function returned; a "
+            "function has to return instead of calling exit"
         )
     return [results[rank].value for rank in range(size)]
 
 
 def uses_tls(environment: Mapping[str, str | None] | None = None) -> bool:
-    """Whether connections to stores are encrypted, by this environment or that of this process."""
+    """Whether connections to the rendezvous server use TLS.
+
+    environment: the variables that decide; None for those of this process.
+    """
     return settings.flag("HOROVOD_TLS", environment)
 
 
 class RendezvousClient:
-    """One connection to the store."""
+    """One connection to the rendezvous server, for one thread.
+
+    address: host:port, or several with commas. tls: None for the setting HOROVOD_TLS.
+    Raises HorovodInternalError if the server cannot be reached or fails.
+    """
 
     def __init__(self, address: str, secret: str, tls: bool | None = None) -> None:
         tls = uses_tls() if tls is None else tls
         self._client = _core.rendezvous_connect(address, secret, tls, CONNECT_SECONDS)
 
     def put(self, name: str, obj: Any) -> None:
+        """Write an object, or replace it."""
         self.put_pickled(name, pickling.dumps(obj))
 
     def put_pickled(self, name: str, data: bytes) -> None:
-        """As put(), of an object that the caller has pickled."""
+        """As put(), for an object that is pickled already."""
         chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
         for number, chunk in enumerate(chunks):
             _core.rendezvous_set(self._client, f"run/{name}/{number}", chunk)
-        # Who sees the number sees the rest.
+        # The count is last: a reader that finds it finds all chunks.
         _core.rendezvous_set(self._client, f"run/{name}", str(len(chunks)).encode())
 
     def get(self, name: str, seconds: float = CONNECT_SECONDS) -> tuple[bool, Any]:
-        """Whether there is such an object within the time, and the object."""
+        """Wait for an object. Returns whether it arrived in time, and the object."""
         count = _core.rendezvous_get(self._client, f"run/{name}", seconds)
         if count is None:
             return False, None
@@ -99,16 +117,16 @@ class RendezvousClient:
         chunk = _core.rendezvous_get(self._client, f"run/{name}/{number}", CONNECT_SECONDS)
         if chunk is None:
             raise HorovodInternalError(
-                f'part {number + 1} of {count} of the object "{name}" did not come from the store '
-                f"of the run within {CONNECT_SECONDS:g} s; the object is incomplete and was not "
-                "loaded. Check the connection to the host that called run()"
+                f'part {number + 1} of {count} of the object "{name}" did not arrive from the '
+                f"rendezvous server within {CONNECT_SECONDS:g} s; the object is incomplete and was "
+                "not loaded. Check the connection to the host that called run()"
             )
         return chunk
 
     def append(self, name: str, obj: Any) -> None:
-        """Add a small object to those that many boxes write and one takes.
+        """Append a small object to a queue, to which many clients append.
 
-        Waits while there are more than two to three blocks of them that have not been taken.
+        Waits while the queue holds more than two to three blocks, which bounds its memory.
         """
         number = _core.rendezvous_add(self._client, f"run/{name}", 1) - 1
         earlier = f"run/{name}/taken/{number // BLOCK - 2}"
@@ -117,11 +135,14 @@ class RendezvousClient:
         _core.rendezvous_set(self._client, f"run/{name}/{number}", pickling.dumps(obj))
 
     def appended(self, name: str) -> int:
-        """How many objects were added; who has added the last ones may not have sent them yet."""
+        """The number of appended objects. The last of them may still be on their way."""
         return int(_core.rendezvous_get(self._client, f"run/{name}", 0.0) or 0)
 
     def take(self, name: str, number: int, seconds: float) -> tuple[bool, Any]:
-        """As get(), of those that were added, one after the other from 0; it is gone then."""
+        """As get(), for object `number` of a queue, which is then deleted.
+
+        One client takes all objects, in order from 0.
+        """
         data = _core.rendezvous_get(self._client, f"run/{name}/{number}", seconds)
         if data is None:
             return False, None
@@ -129,13 +150,18 @@ class RendezvousClient:
         block, last = divmod(number, BLOCK)
         if last == BLOCK - 1:
             _core.rendezvous_set(self._client, f"run/{name}/taken/{block}", b"")
-            # Whoever waits is in a later block, and so for the one before this at least.
+            # No writer can still wait for block - 3: a waiting writer is at least one block
+            # further.
             _core.rendezvous_delete(self._client, f"run/{name}/taken/{block - 3}")
         return True, pickling.loads(data)
 
 
 class RendezvousServer:
-    """The store of one run, and its owner's own client."""
+    """The rendezvous server of one run, and a client of the process that owns it.
+
+    is_local: serves on 127.0.0.1 only. tls: None for the setting HOROVOD_TLS.
+    A context manager: leaving it stops the server. One thread at a time may use it.
+    """
 
     def __init__(self, is_local: bool, tls: bool | None = None) -> None:
         self.secret = _core.make_secret()
@@ -152,7 +178,7 @@ class RendezvousServer:
         _core.rendezvous_stop(self._server)
 
     def environment(self) -> dict[str, str]:
-        """For the environment of the ranks."""
+        """The variables by which ranks find the server."""
         return {PORT: str(self.port), SECRET: self.secret}
 
     def send(self, name: str, obj: Any) -> None:
@@ -168,7 +194,7 @@ class RendezvousServer:
         return self._client.take(name, number, seconds)
 
     def results(self) -> dict[int, Result]:
-        """Of the ranks that have sent one."""
+        """The results of the ranks that have sent one, by rank."""
         there, size = self._client.get("size", 0)
         if not there:
             return {}
@@ -176,11 +202,15 @@ class RendezvousServer:
         return {rank: result for rank, (there, result) in gathered.items() if there}
 
 
+# Set by client_of_rank().
 _address_and_secret: tuple[str, str] | None = None
 
 
 def client_of_rank() -> RendezvousClient:
-    """The client of this rank. The store is on the launcher's host, which ranks have reached."""
+    """Connect this rank to the server of its run, and remove the secret from the environment.
+
+    The server runs on the host of the launcher, so it has an address of HOROVOD_RENDEZVOUS.
+    """
     global _address_and_secret  # noqa: PLW0603
     port = os.environ.pop(PORT)
     secret = os.environ.pop(SECRET)
@@ -191,5 +221,5 @@ def client_of_rank() -> RendezvousClient:
 
 
 def second_client_of_rank() -> RendezvousClient | None:
-    """Another connection, for another thread; None in a process that is no rank of run()."""
+    """A second connection, for another thread; None in a process that is no rank of run()."""
     return None if _address_and_secret is None else RendezvousClient(*_address_and_secret)

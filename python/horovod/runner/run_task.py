@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What run() starts as a rank: fetches the function, calls it and sends back what came of it."""
+"""The process of a rank of run(): fetches the function, calls it, and sends back the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> int:
     rank, size = env.get_env_rank_and_size()
     client.put("size", size)
     try:
-        # Fails where a module that the function comes from is not installed: the caller hears it.
+        # Fails if the module of the function is not installed here; the caller gets that error.
         _, (func, args, kwargs) = client.get("func")
         result = rendezvous.Result(func(*args, **kwargs))
     except Exception as error:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gone; docs/migrating.md says what to use instead."""
+"""Removed; docs/migrating.md lists replacements."""
 
 from horovod.runner.absent import gone
 
-raise gone(__name__, "horovodrun looks at hosts by itself; horovodrun --doctor shows what it finds")
+raise gone(__name__, "horovodrun checks hosts itself; horovodrun --doctor shows the result")

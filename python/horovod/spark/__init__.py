@@ -12,5 +12,8 @@ __all__ = ["HorovodRunner", "run", "run_elastic"]
 
 
 def run_elastic(*_: Any, **__: Any) -> list[Any]:
-    """Not there yet; it needs the driver of elastic training."""
-    raise RuntimeError("horovod.spark.run_elastic is not there yet; use horovod.spark.run")
+    """Not available yet: it needs the driver of elastic training.
+
+    Raises RuntimeError.
+    """
+    raise RuntimeError("horovod.spark.run_elastic is not available yet; use horovod.spark.run")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of launchers, under the names that libraries import them by."""
+"""Helpers of launchers, under the names by which other libraries import them."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gone; docs/migrating.md says what to use instead."""
+"""Removed; docs/migrating.md lists replacements."""
 
 from horovod.runner.absent import gone
 
-raise gone(
-    __name__, "horovodrun remembers nothing about hosts; functools.lru_cache remembers results"
-)
+raise gone(__name__, "horovodrun keeps no cache of hosts; functools.lru_cache caches results")

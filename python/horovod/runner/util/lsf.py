@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gone; docs/migrating.md says what to use instead."""
+"""Removed; docs/migrating.md lists replacements."""
 
 from horovod.runner.absent import gone
 
 raise gone(
     __name__,
-    "horovodrun finds the hosts of LSF by itself",
+    "horovodrun finds the hosts of LSF itself",
 )

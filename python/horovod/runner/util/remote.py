@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gone; docs/migrating.md says what to use instead."""
+"""Removed; docs/migrating.md lists replacements."""
 
 from horovod.runner.absent import gone
 
 raise gone(
     __name__,
-    "horovodrun reaches hosts by ssh; --ssh-port, --ssh-identity-file and --ssh-args say how",
+    "horovodrun reaches hosts by ssh; see --ssh-port, --ssh-identity-file and --ssh-args",
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions in threads."""
+"""Functions that run in threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ def in_thread(
     daemon: bool = True,
     silent: bool = False,
 ) -> threading.Thread:
-    """Call a function in a thread of its own, which is returned; `silent` hides its exceptions."""
+    """Call target(*args) in a new thread, and return the thread.
+
+    silent: ignores exceptions of the function. Raises ValueError if args is not a tuple.
+    """
     if not isinstance(args, tuple):
         raise ValueError(f"args must be a tuple, not {type(args).__name__}: write (x,) for one")
 
@@ -41,9 +44,12 @@ def on_event(
     daemon: bool = True,
     silent: bool = False,
 ) -> threading.Thread:
-    """Call a function, in a thread that is returned, once `event` is set and unless `stop` is.
+    """Call func(*args) in a new thread after `event` is set, and return the thread.
 
-    `stop` is looked at every `check_stop_interval_s` seconds.
+    stop: ends the thread without the call; checked every `check_stop_interval_s` seconds.
+    silent: ignores exceptions of the function.
+    Raises ValueError if there is no event, if args is not a tuple, or for a thread that is not a
+    daemon and has no stop event.
     """
     if event is None:
         raise ValueError("Event must not be None")
@@ -68,10 +74,10 @@ def execute_function_multithreaded(
     block_until_all_done: bool = True,
     max_concurrent_executions: int = 1000,
 ) -> dict[int, Any] | None:
-    """Call fn(*args) for each of args_list, so many at a time.
+    """Call fn(*args) for each item of args_list, in up to `max_concurrent_executions` threads.
 
-    Returns the results by their index in the list, or raises the first exception; without
-    `block_until_all_done` it returns None at once.
+    Returns the results by their index in the list, or raises the exception with the lowest index.
+    Without `block_until_all_done` it returns None immediately.
     """
     waiting: queue.SimpleQueue[tuple[int, Sequence[Any]]] = queue.SimpleQueue()
     for item in enumerate(args_list):

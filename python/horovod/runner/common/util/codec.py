@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects as text, by cloudpickle. Who loads a text runs what is in it: only load your own."""
+"""Objects as text, by cloudpickle. Loading runs the code in the text: only load trusted text."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment of ranks."""
+"""Environment variables of ranks."""
 
 from __future__ import annotations
 
 import os
 import re
 
-# What means something on one host or to one shell only, and the secret, which travels otherwise.
+# Variables with a meaning on one host or in one shell only, and the secret, which has its own way.
 _STAYS = re.compile(r"BASH_FUNC_.*|OLDPWD|.*CUDA_VISIBLE_DEVICES|_HOROVOD_SECRET_KEY")
 
-# Who has started this process, by where it wrote rank and size.
+# Variables of rank and size, by launcher: horovodrun, Open MPI, PMI.
 _PLACES = (
     ("HOROVOD_RANK", "HOROVOD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -18,12 +18,15 @@ _PLACES = (
 
 
 def is_exportable(name: str) -> bool:
-    """Whether a variable is one to hand on to ranks on other hosts."""
+    """Whether ranks on other hosts may receive this variable."""
     return _STAYS.fullmatch(name) is None
 
 
 def get_env_rank_and_size() -> tuple[int, int]:
-    """Rank and size as a launcher has set them, before init; (0, 1) without one."""
+    """Rank and size from the environment, also before init; (0, 1) without a launcher.
+
+    Raises RuntimeError if only one of the two is set.
+    """
     for rank_name, size_name in _PLACES:
         rank, size = os.environ.get(rank_name), os.environ.get(size_name)
         if rank is not None and size is not None:

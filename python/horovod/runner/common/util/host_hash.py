@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which processes are on one host."""
+"""An identifier of the host of a process."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import socket
 
 
 def host_hash(salt: str | None = None) -> str:
-    """A text that processes of one host have in common, and containers on it have not.
+    """A text that is equal for processes on one host, and different in each container on it.
 
-    salt: makes hosts out of processes that are to be taken for such.
+    salt: processes with different salts count as different hosts.
     """
     name = socket.gethostname()
-    # What ranks tell hosts apart by, too: they share memory where all of it is the same. Not even
-    # 127.0.0.1 is the same in two network namespaces, which may have one name otherwise.
+    # Ranks compare the same values, and share memory if all of them are equal. The network
+    # namespace is one: two namespaces may have the same host name, but not the same 127.0.0.1.
     parts = [name, salt or ""]
     with contextlib.suppress(OSError):
         parts.append(pathlib.Path("/proc/sys/kernel/random/boot_id").read_text())

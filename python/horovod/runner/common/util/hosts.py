@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts, their slots and which rank runs where, as horovodrun sees them."""
+"""Hosts, their slots and the assignment of ranks to them, as in horovodrun."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class HostInfo:
 
     @staticmethod
     def from_string(host_string: str) -> HostInfo:
-        """From "h1:4", or "[::1]:4"."""
+        """Parse "h1:4" or "[::1]:4". ValueError for another form."""
         match = _HOST.fullmatch(host_string.strip())
         if match is None or match["slots"] is None:
             raise ValueError(f'"{host_string}": accepted is host:slots, as in h1:4,h2:4 or [::1]:4')
@@ -27,7 +27,7 @@ class HostInfo:
 
 @dataclasses.dataclass
 class SlotInfo:
-    """A process and its rank: among all, on its host, and among hosts that have its local rank."""
+    """The rank of a process: among all, on its host, and among hosts that have its local rank."""
 
     hostname: str
     rank: int
@@ -39,7 +39,7 @@ class SlotInfo:
 
 
 def parse_hosts(hosts_string: str) -> list[HostInfo]:
-    """From "h1:4,h2:4"; a host that is named twice has both numbers together."""
+    """Parse "h1:4,h2:4". The slots of a host that is named twice are added. ValueError as above."""
     slots: dict[str, int] = {}
     for part in hosts_string.split(","):
         host = HostInfo.from_string(part)
@@ -48,13 +48,16 @@ def parse_hosts(hosts_string: str) -> list[HostInfo]:
 
 
 def parse_hosts_and_slots(hosts: str) -> tuple[list[str], dict[str, int]]:
-    """The names, and the slots by name."""
+    """Parse "h1:4,h2:4" into the names, and the slots by name."""
     parsed = parse_hosts(hosts)
     return [host.hostname for host in parsed], {host.hostname: host.slots for host in parsed}
 
 
 def parse_host_files(filename: str) -> str:
-    """The list "h1:4,h2:4" from a file with a line `h1 slots=4`, `h1:4` or `h1` per host."""
+    """Read "h1:4,h2:4" from a file with one line `h1 slots=4`, `h1:4` or `h1` per host.
+
+    Raises ValueError for a malformed line, or a file without hosts.
+    """
     hosts = []
     with open(filename, encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
@@ -71,17 +74,18 @@ def parse_host_files(filename: str) -> str:
                 )
             hosts.append(f"[{match['v6']}]:{slots}" if match["v6"] else f"{match['name']}:{slots}")
     if not hosts:
-        raise ValueError(f"{filename}: there is no host in it")
+        raise ValueError(f"{filename}: the file has no hosts")
     return ",".join(hosts)
 
 
 def get_host_assignments(
     hosts: Iterable[HostInfo], min_num_proc: int, max_num_proc: int | None = None
 ) -> list[SlotInfo]:
-    """Ranks fill the hosts in their order, one slot after the other.
+    """Assign ranks to hosts in the order of the hosts, slot by slot.
 
-    There are as many ranks as slots, but no more than max_num_proc. Fewer than min_num_proc are an
-    error. For exactly n ranks, as `horovodrun -np n` starts them, both are n.
+    There are as many ranks as slots, and at most max_num_proc. For exactly n ranks, as
+    `horovodrun -np n` starts them, pass n for both.
+    Raises ValueError if there are fewer than min_num_proc slots.
     """
     hosts = list(hosts)
     total = sum(host.slots for host in hosts)

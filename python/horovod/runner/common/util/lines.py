@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of text that comes in pieces."""
+"""Lines of text that arrives in pieces."""
 
 from __future__ import annotations
 
 import re
 
-# A progress bar shows as it moves. A carriage return at the end may be half of an end of line.
+# A carriage return ends a line too, so that progress bars move. At the end of a piece it may be the
+# first half of "\r\n", so it waits for the next piece.
 _END = re.compile(r"\r\n|\n|\r(?!\Z)")
 
 
 def split(text: str) -> tuple[list[str], str]:
-    """Lines with their ends, and what has not ended."""
+    """The complete lines with their ends, and the rest."""
     lines = []
     begin = 0
     for end in _END.finditer(text):

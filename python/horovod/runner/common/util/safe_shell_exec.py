@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that end when they are told to, and when this process does."""
+"""Commands that end on an event, and when this process ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger("horovod.runner")
 
 
 def _pump(reading: int, stream: Any, label: str, with_time: bool) -> None:
-    """Hand on what comes from a pipe, line by line."""
+    """Copy the output of a command from a pipe to a stream, line by line."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     is_broken = False
@@ -32,9 +32,9 @@ def _pump(reading: int, stream: Any, label: str, with_time: bool) -> None:
             if not is_broken:
                 stream.write(f"{stamp}{label}{line}")
                 stream.flush()
-        except Exception as error:  # the command would wait if nobody read on
+        except Exception as error:  # read on: the command would block if its pipe were full
             is_broken = True
-            _log.warning("what a command writes is not shown any more: %r", error)
+            _log.warning("the output of a command is no longer shown: %r", error)
 
     rest = ""
     with open(reading, "rb", buffering=0) as pipe:
@@ -56,12 +56,16 @@ def execute(
     events: Iterable[threading.Event] | None = None,
     prefix_output_with_timestamp: bool = False,
 ) -> int:
-    """Run a command, of the shell if it is a text, and return its exit code, or 128 + signal.
+    """Run a command and return its exit code, or 128 + signal.
 
-    stdout, stderr: text files for what it writes; those of this process by default.
-    index: begins each line with `[index]<stdout>:`.
-    events: any of them ends the command when it is set. Its processes are asked to, and killed
-    after five seconds; so they are when this process ends, even by a kill, or is interrupted.
+    command: words, or a text for the shell.
+    env: the environment of the command; that of this process by default.
+    stdout, stderr: text files for its output; those of this process by default.
+    index: each line starts with `[index]<stdout>:`.
+    events: if one of them is set, the command ends: its processes receive SIGTERM, and SIGKILL
+        after five seconds. The same happens if this process ends, even by SIGKILL, or is
+        interrupted.
+    prefix_output_with_timestamp: each line starts with the time.
     """
     words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     held, holding = os.pipe()
@@ -75,7 +79,7 @@ def execute(
         start_new_session=True,
     )
     os.close(held)
-    hold = open(holding, "wb")  # noqa: SIM115  # its close() may come more than once
+    hold = open(holding, "wb")  # noqa: SIM115  # a file: close() may be called more than once
     done = threading.Event()
     pumps = []
     for pipe, stream, name in (
@@ -93,8 +97,8 @@ def execute(
     finally:
         done.set()
         hold.close()
-        process.wait()  # the guardian takes some seconds at most
+        process.wait()  # the guardian ends within some seconds
         for pump in pumps:
-            # Something may go on in the background that holds the other end.
+            # A background process may still have the other end open.
             pump.join(guardian.GRACE_SECONDS)
     return code

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets, and proofs that who has sent something knows one."""
+"""Secrets, and digests that prove that a sender has the secret."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import secrets
 
-# The variable in which the ranks of a job find its secret.
+# The environment variable with the secret of a job.
 HOROVOD_SECRET_KEY = "_HOROVOD_SECRET_KEY"
 SECRET_LENGTH = 32
 DIGEST_LENGTH = 32
@@ -23,5 +23,5 @@ def compute_digest(key: bytes, data: bytes) -> bytes:
 
 
 def check_digest(key: bytes, data: bytes, digest: bytes) -> bool:
-    """Whether the digest is right, in a time that does not tell how much of it is."""
+    """Whether the digest is right. The time does not depend on the number of right bytes."""
     return hmac.compare_digest(compute_digest(key, data), digest)

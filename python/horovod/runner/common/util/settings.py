@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a launcher that is written in Python is told about a job."""
+"""Settings of a job, for launchers that are written in Python."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from horovod.runner.common.util.timeout import Timeout
 
 
 class BaseSettings:
-    """Settings that every kind of job has; each is an attribute.
+    """Settings of every kind of job; each argument is an attribute.
 
-    num_proc: how many processes there are.
-    verbose: how much is said, from 0 to 2.
-    ssh_port, ssh_identity_file: how other hosts are reached.
+    num_proc: number of processes.
+    verbose: amount of messages, from 0 to 2.
+    ssh_port, ssh_identity_file: for connections to other hosts.
     extra_mpi_args, tcp_flag, binding_args: for mpirun.
     key: the secret of the job.
-    start_timeout: the time limit of its start.
-    output_filename: a folder for what processes write.
-    run_func_mode: whether processes call a function, and not a command.
+    start_timeout: the time limit of the start.
+    output_filename: a folder for the output of the processes.
+    run_func_mode: whether the processes call a function instead of a command.
     nics: the names of the network interfaces to use; None for all.
-    elastic: whether hosts may come and go.
-    prefix_output_with_timestamp: whether lines begin with the time.
+    elastic: whether hosts may be added and removed.
+    prefix_output_with_timestamp: whether lines of output start with the time.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BaseSettings:
 
 
 class Settings(BaseSettings):
-    """Those of a job on hosts that are known: `hosts` is like "h1:2,h2:4"."""
+    """Settings of a job on fixed hosts. hosts: a list such as "h1:2,h2:4"."""
 
     def __init__(self, hosts: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short commands and what they say."""
+"""Short commands and their output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 def execute(command: str, env: Mapping[str, str] | None = None) -> tuple[str, int] | None:
-    """Output, errors included, and exit code of a shell command; None if there is no shell."""
+    """Run a shell command. Returns its output (with errors) and exit code; None without a shell."""
     try:
         done = subprocess.run(
             command,
