@@ -75,7 +75,7 @@ def test_executors_come_on_demand_and_every_rank_has_the_device_of_its_task(spar
 
 
 def test_more_ranks_than_there_can_be_slots_are_refused_at_once(spark):
-    with pytest.raises(RuntimeError, match=r"2 task slots at most, and 3 .*maxExecutors is 2"):
+    with pytest.raises(RuntimeError, match=r"2 task slots at most, but 3 .*maxExecutors is 2"):
         horovod.spark.run(device_and_sum, num_proc=3)
 
 
@@ -112,7 +112,7 @@ def test_missing_tasks_are_told_while_the_run_waits_for_them(spark, monkeypatch,
             )
             waiting.start()
             deadline = time.monotonic() + 120
-            while "1 of 2 tasks of Spark are there" not in caplog.text:
+            while "1 of 2 Spark tasks have started" not in caplog.text:
                 assert time.monotonic() < deadline, caplog.text
                 time.sleep(0.1)
     finally:

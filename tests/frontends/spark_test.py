@@ -153,10 +153,10 @@ def test_executors_that_may_yet_come_are_waited_for(monkeypatch):
             return types.SimpleNamespace(defaultParallelism=16)
 
     Slow().check_slots(1, 600)  # the first one has longer
-    with pytest.raises(RuntimeError, match="1 task slots, and 2 processes"):
+    with pytest.raises(RuntimeError, match="1 task slots, but 2 processes"):
         Slow().check_slots(2, 600)
     Slow(**{"cores.max": "2"}).check_slots(2, 600)  # settings promise it
-    with pytest.raises(RuntimeError, match="0 task slots, and 2 processes"):
+    with pytest.raises(RuntimeError, match="0 task slots, but 2 processes"):
         Slow(**{"cores.max": "2"}).check_slots(2, 20)
 
     # Without num_proc all count that come one after the other, or that settings promise.
@@ -303,7 +303,7 @@ def test_a_backend_runs_with_the_variables_of_the_driver_or_with_its_own(
 
 def test_too_few_slots_are_told_within_seconds(spark, monkeypatch):
     monkeypatch.setattr(cluster, "SLOT_SECONDS", 0.5)
-    with pytest.raises(RuntimeError, match="2 task slots, and 3 processes"):
+    with pytest.raises(RuntimeError, match="2 task slots, but 3 processes"):
         horovod.spark.run(lambda: None, num_proc=3)
     with pytest.raises(ValueError, match="above 0"):
         horovod.spark.run(lambda: None, num_proc=0)

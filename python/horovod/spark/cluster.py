@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where tasks run: the Spark whose driver is this process, or the other end of Spark Connect."""
+"""The Spark on which tasks run: that of a driver in this process, or of a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ import time
 from collections.abc import Iterator
 from typing import Any, Callable, Protocol
 
-# Of a new application on a busy machine none had come after 10 s; others then follow closely.
+# Time limits for the first task slot and for each further one. On a busy machine a new application
+# had no slot after 10 s; the others followed soon after the first.
 FIRST_SLOT_SECONDS = 60.0
 SLOT_SECONDS = 10.0
-# Executors of an application register one after the other in the first minute of its life.
+# The executors of an application register one by one in its first minute.
 YOUNG_SECONDS = 60.0
-SETTLE_SECONDS = 2.0  # without a new slot, where no setting says how many to expect
-LOOK_SECONDS = 0.2
-WARN_SECONDS = 10.0
-CANCEL_SECONDS = 60.0  # for tasks to end that were told to
-CANCEL_INTERVAL_SECONDS = (
-    1.0  # between one cancellation and the next: the job may not have begun at the first
-)
+SETTLE_SECONDS = 2.0  # wait for another slot if no setting tells the expected number
+LOOK_SECONDS = 0.2  # interval of checks for slots
+WARN_SECONDS = 10.0  # interval of warnings about missing slots
+CANCEL_SECONDS = 60.0  # time limit for cancelled tasks to end
+# Between cancellations: the first one may be too early, before the job has begun.
+CANCEL_INTERVAL_SECONDS = 1.0
 
-# Be the task of this index, given the data of its partition; yields numbers of no interest.
+# The body of a Spark task: receives its index and the rows of its partition. The yielded values are
+# ignored.
 Work = Callable[[int, Iterator[Any]], Iterator[int]]
 
 THREAD = "horovod-spark-job"
@@ -36,46 +37,46 @@ _runs = itertools.count()
 
 
 class Cluster(Protocol):
-    """One Spark, for one run."""
+    """The Spark of one run."""
 
     def default_size(self, deadline: float = math.inf) -> int:
-        """The number of tasks of a run without num_proc: as many as can run at the same time."""
+        """The number of tasks that can run at the same time, for a run without num_proc."""
 
     def is_in_driver(self) -> bool:
-        """Whether tasks run in the driver, whose standard error is then also the executors' log."""
+        """Whether tasks run in the driver, whose standard error is then the executors' log too."""
 
     def check_slots(self, wanted: int, deadline: float) -> None:
-        """Raise if so many tasks cannot run at the same time, as far as that can be known."""
+        """Raise RuntimeError if that many tasks cannot run at the same time, if that is known."""
 
     def address(self) -> str:
-        """By which executors reach this process."""
+        """The address by which executors reach this process."""
 
     def run(self, size: int, work: Work) -> None:
-        """Run that many tasks, at the same time, to their end."""
+        """Run `size` tasks at the same time, and wait for their end."""
 
     def cancel(self) -> None:
-        """End a run() of another thread."""
+        """End the run() of another thread."""
 
     def thread(self, work: Callable[[], None]) -> threading.Thread:
-        """For such a run()."""
+        """A new thread for run()."""
 
 
 def active() -> Cluster:
-    """The Spark that this process has a session of."""
+    """The Spark of this process's session. RuntimeError if there is none."""
     try:
         import pyspark
     except ImportError as error:
         raise ImportError(f"horovod.spark needs pyspark ({error}); pip install pyspark") from error
-    # A client of Spark Connect alone has no such class.
+    # An installation of the Spark Connect client alone does not have the class.
     context = getattr(getattr(pyspark, "SparkContext", None), "_active_spark_context", None)
     if context is not None:
         return Driver(context)
     try:
         from pyspark.sql.connect.session import SparkSession
-    except ImportError:  # what it needs is not installed, so there is no such session
+    except ImportError:  # its requirements are not installed, so there is no such session
         session = None
     else:
-        # The active one is that of a thread, of which there may be others.
+        # The active session belongs to one thread; this may be another thread.
         session = SparkSession.getActiveSession() or SparkSession._get_default_session()
     if session is None:
         raise RuntimeError("there is no SparkContext in this process; make a SparkSession first")
@@ -83,7 +84,7 @@ def active() -> Cluster:
 
 
 class Driver:
-    """The Spark whose driver is this process."""
+    """A Spark whose driver is this process."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -92,16 +93,18 @@ class Driver:
 
     def default_size(self, deadline: float = math.inf) -> int:
         slots = self._settled_slots(deadline)
-        parallelism = self._context.defaultParallelism  # cores, unless a setting gives a number
+        parallelism = (
+            self._context.defaultParallelism
+        )  # the number of cores, unless a setting overrides it
         if slots:
             return min(slots, parallelism)
-        # Spark does not tell, or there is no executor yet. What check_slots() is to wait for:
+        # Spark does not report slots, or has no executor yet. check_slots() waits for this number:
         guess = promised_slots(self._conf) or parallelism // _cpus_per_task(self._conf)
         limit = _slots_on_demand(self._conf) if _allocates_dynamically(self._conf) else None
         return max(1, guess if limit is None else min(guess, limit))
 
     def _settled_slots(self, deadline: float) -> int | None:
-        """As slots(), once the executors of a young application have had the time to register."""
+        """As slots(), after the executors of a young application have had time to register."""
         slots = self.slots()
         if self.is_in_driver() or _allocates_dynamically(self._conf) or self._age() > YOUNG_SECONDS:
             return slots
@@ -119,7 +122,7 @@ class Driver:
         return slots
 
     def _age(self) -> float:
-        """Seconds since the application has started."""
+        """Seconds since the start of the application."""
         return time.time() - self._context.startTime / 1000
 
     def is_in_driver(self) -> bool:
@@ -138,8 +141,8 @@ class Driver:
                 most, patience = slots, now + SLOT_SECONDS
             if now > (deadline if is_promised else min(patience, deadline)):
                 raise RuntimeError(
-                    f"Spark has {slots} task slots, and {wanted} processes are asked for, which "
-                    "have to run at the same time; pass a smaller num_proc, or give Spark more "
+                    f"Spark has {slots} task slots, but {wanted} processes are requested, which "
+                    "must run at the same time; pass a smaller num_proc, or give Spark more "
                     "cores (spark.executor.instances, spark.executor.cores, spark.cores.max, "
                     "local[N]) or fewer per task (spark.task.cpus)"
                 )
@@ -149,12 +152,12 @@ class Driver:
             time.sleep(LOOK_SECONDS)
 
     def slots(self) -> int | None:
-        """How many tasks can run now; None where Spark does not say."""
+        """The number of tasks that can run now; None if Spark does not report it."""
         try:
             scala = self._context._jsc.sc()
             profile = scala.resourceProfileManager().defaultResourceProfile()
             return scala.maxNumConcurrentTasks(profile)
-        except Exception:  # no part of Spark's public interface
+        except Exception:  # not a part of Spark's public interface
             return None
 
     def address(self) -> str:
@@ -177,27 +180,29 @@ class Driver:
 
 
 class Connect:
-    """A Spark at the other end of Spark Connect, whose executors can reach this process."""
+    """A Spark behind Spark Connect, whose executors can reach this process."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
         self._tag = f"horovod.spark.run.{next(_runs)}"
 
     def default_size(self, deadline: float = math.inf) -> int:
-        raise ValueError("with Spark Connect num_proc has to be given: it does not tell its slots")
+        raise ValueError(
+            "num_proc has to be given: Spark Connect does not report the number of task slots"
+        )
 
     def is_in_driver(self) -> bool:
         return False
 
     def check_slots(self, wanted: int, deadline: float) -> None:
-        """Spark Connect does not tell how many there are."""
+        """Does nothing: Spark Connect does not report its slots."""
 
     def address(self) -> str:
-        # That of the interface towards the server, near which the executors are.
+        # The address of the interface towards the server: the executors are near the server.
         where = socket.getaddrinfo(self._session.client.host.strip("[]"), 1, type=socket.SOCK_DGRAM)
         family, _, _, _, server = where[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect(server)  # sends nothing
+            probe.connect(server)  # selects the interface, and sends nothing
             address = probe.getsockname()[0]
         return f"[{address}]" if family == socket.AF_INET6 else address
 
@@ -222,7 +227,7 @@ class Connect:
 
 
 def _allocates_dynamically(conf: Any) -> bool:
-    """Whether executors come and go, with which Spark has no barrier jobs."""
+    """Whether Spark adds and removes executors. It does not support barrier jobs then."""
     return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
 
 
@@ -231,7 +236,7 @@ def _cpus_per_task(conf: Any) -> int:
 
 
 def promised_slots(conf: Any) -> int:
-    """How many slots the settings ask the cluster for; 0 where they do not say."""
+    """The number of slots that the settings ask the cluster for; 0 if they do not tell."""
     executors, slots = conf.get("spark.executor.instances"), _slots_per_executor(conf)
     if executors is not None and slots is not None:
         return int(executors) * slots
@@ -239,7 +244,7 @@ def promised_slots(conf: Any) -> int:
 
 
 def _slots_per_executor(conf: Any) -> int | None:
-    """None where an executor has as many cores as its host."""
+    """None if no setting limits the cores of an executor: it has those of its host."""
     cores = conf.get("spark.executor.cores")
     if cores is None:
         return None
@@ -248,38 +253,41 @@ def _slots_per_executor(conf: Any) -> int | None:
     per_task = float(conf.get("spark.task.resource.gpu.amount", "0"))
     if per_task == 0:
         return by_cores
-    # Below 1 several tasks share a GPU, but none has parts of two.
+    # Below 1, several tasks share a GPU, but no task has parts of two GPUs.
     by_gpus = gpus * int(1 / per_task) if per_task < 1 else int(gpus / per_task)
     return min(by_cores, by_gpus)
 
 
 def _slots_on_demand(conf: Any) -> int | None:
-    """The most that executors on demand can give; None where there is no limit."""
+    """The largest number of slots under dynamic allocation; None without a limit."""
     executors = conf.get("spark.dynamicAllocation.maxExecutors")
     slots = _slots_per_executor(conf)
     return None if executors is None or slots is None else int(executors) * slots
 
 
 def check_on_demand(conf: Any, wanted: int) -> None:
-    """Refuse what executors on demand can never give; Spark would leave tasks waiting."""
+    """Raise RuntimeError for a run that dynamic allocation cannot serve: its tasks would wait."""
     if conf.get("spark.speculation", "false").lower() == "true":
         raise RuntimeError(
-            "spark.speculation lets Spark start a slow task twice, and a rank can be there only "
-            "once; set it to false, or spark.dynamicAllocation.enabled: barrier jobs have none"
+            "spark.speculation lets Spark start a slow task twice, but a rank can exist only once; "
+            "set spark.speculation or spark.dynamicAllocation.enabled to false"
         )
     slots = _slots_on_demand(conf)
     if slots is not None and slots < wanted:
         executors = conf.get("spark.dynamicAllocation.maxExecutors")
         raise RuntimeError(
-            f"Spark can have {slots} task slots at most, and {wanted} processes are asked for, "
-            "which have to run at the same time; pass a smaller num_proc, or allow Spark more "
+            f"Spark can have {slots} task slots at most, but {wanted} processes are requested, "
+            "which must run at the same time; pass a smaller num_proc, or allow Spark more "
             f"executors (spark.dynamicAllocation.maxExecutors is {executors}), more cores for each "
             "(spark.executor.cores) or fewer per task (spark.task.cpus)"
         )
 
 
 class SparkJob:
-    """A run of tasks, in a thread of its own; leaving it cancels what is left of it."""
+    """A Spark job that runs in a thread of its own. Leaving the context cancels the job.
+
+    error: the exception of the job, after has_ended().
+    """
 
     def __init__(self, cluster: Cluster, size: int, work: Work) -> None:
         self._cluster = cluster
@@ -304,7 +312,7 @@ class SparkJob:
             self._cluster.cancel()
             self._thread.join(CANCEL_INTERVAL_SECONDS)
         if self._thread.is_alive():
-            _log.warning("tasks of Spark go on %.0f s after they were cancelled", CANCEL_SECONDS)
+            _log.warning("Spark tasks still run %.0f s after they were cancelled", CANCEL_SECONDS)
 
     def has_ended(self) -> bool:
         return not self._thread.is_alive()

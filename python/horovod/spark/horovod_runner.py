@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HorovodRunner: a function that trains, on executors of Spark or in processes of the driver."""
+"""HorovodRunner: runs a training function on Spark executors or in processes of the driver."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ VERBOSITIES = ("all", "log_callback_only")
 
 
 class HorovodRunner:
-    """Runs a function that trains on `np` ranks.
+    """Runs a training function on several ranks.
 
-    np: above 0, so many tasks of Spark, which start together. Below 0, -np processes on the
-        driver. 0: as many tasks as Spark can run side by side, which is deprecated.
-    driver_log_verbosity: "all" shows on the driver what ranks write; "log_callback_only" what they
-        send by sparkdl.horovod.log_to_driver and LogCallback.
+    np: above 0, the number of Spark tasks, which start together. Below 0, -np processes on the
+        driver. 0, which is deprecated, means all task slots of Spark.
+    driver_log_verbosity: "all" shows the output of the ranks on the driver; "log_callback_only"
+        shows only messages of sparkdl.horovod.log_to_driver and LogCallback.
+
+    Raises ValueError for other arguments.
     """
 
     def __init__(self, np: int, driver_log_verbosity: str = "log_callback_only") -> None:
@@ -38,9 +40,10 @@ class HorovodRunner:
         self.driver_log_verbosity = driver_log_verbosity
 
     def run(self, main: Callable[..., Any], **kwargs: Any) -> Any:
-        """Call main(**kwargs) on every rank and return what it returns on rank 0.
+        """Call main(**kwargs) on every rank and return the result of rank 0.
 
-        Both travel by cloudpickle: what `main` needs it had better import itself.
+        cloudpickle serializes both, so `main` should import what it needs itself.
+        Raises RuntimeError if a rank fails, as horovod.spark.run does.
         """
         if self.num_processor < 0:
             return run_here(main, kwargs=kwargs, num_proc=-self.num_processor)[0]
@@ -64,5 +67,5 @@ class HorovodRunner:
 
 
 def _settings_of_the_driver() -> dict[str, str | None]:
-    """Such as HOROVOD_TIMELINE, which users set before they run."""
+    """The variables HOROVOD_* of the driver, such as HOROVOD_TIMELINE."""
     return {name: value for name, value in os.environ.items() if name.startswith("HOROVOD_")}

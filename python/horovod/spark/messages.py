@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that a rank sends to the driver, apart from what it writes."""
+"""Messages that a rank sends to the driver, separately from its output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _client: rendezvous.RendezvousClient | None = None
 
 
 def send(text: str) -> bool:
-    """False if nobody reads them: not every run shows messages, and not every process is a rank."""
+    """Send a message. False if this process is no rank, or if the run does not show messages."""
     global _client  # noqa: PLW0603
     if protocol.SENDS_MESSAGES not in os.environ:
         return False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has mpirun start the ranks: a run of Open MPI whose hosts are executors.
+"""Lets mpirun start the ranks: a job of Open MPI whose hosts are executors.
 
-mpirun reaches them by a remote shell of ours, `remote_shell`, which hands the command of its daemon
-to the first task of the host. The daemon starts the ranks there, and brings what they write.
+mpirun reaches the executors through the module `remote_shell`, which passes the command of mpirun's
+daemon to the first task of the host. The daemon starts the ranks there and forwards their output.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from horovod.spark import protocol
 
 REMEDY = "or leave use_mpi out: ranks need no MPI"
 _REMOTE_SHELL = "horovod.spark.remote_shell"
-# Which Python and which folder is the executor's matter: the driver may have others.
+# The executor's variables choose interpreter and folder, because those of the driver may differ.
 _RANK = f'cd "${protocol.FOLDER}" && exec "${protocol.PYTHON}" -m horovod.spark.task.mpi_rank'
 
 
 def check() -> None:
-    """Raise unless there is an mpirun that can do it."""
+    """Raise RuntimeError unless the driver has an mpirun of Open MPI 4."""
     text = mpi_run.version_text()
     if text is None:
         raise RuntimeError(f"use_mpi needs mpirun on the driver: install Open MPI 4, {REMEDY}")
     version = re.search(r"Open MPI\) (\d+)", text)
     if version is None or version.group(1) != "4":
-        first = text.strip().splitlines()[0] if text.strip() else "one that says nothing"
+        first = text.strip().splitlines()[0] if text.strip() else "one that reports no version"
         raise RuntimeError(
             f"use_mpi needs an mpirun of Open MPI 4, and the one of the driver is {first}: "
             f"install that, {REMEDY}"
@@ -48,7 +48,10 @@ def arguments(options: RunOptions) -> list[str]:
 
 
 def command(assignments: list[protocol.RankAssignment], more: list[str]) -> list[str]:
-    """The line of mpirun; `assignments` by rank."""
+    """The command line of mpirun.
+
+    assignments: in order of ranks. more: further arguments of mpirun.
+    """
     hosts = {assignment.host: assignment.local_size for assignment in assignments}
     agent = f"{sys.executable} -m {_REMOTE_SHELL}"
     return [
@@ -58,7 +61,8 @@ def command(assignments: list[protocol.RankAssignment], more: list[str]) -> list
         *("-bind-to", "none", "-map-by", "slot"),
         *("-mca", "pml", "ob1", "-mca", "btl", "^openib"),
         *("-mca", "plm", "rsh", "-mca", "plm_rsh_agent", agent),
-        # All by this process, because executors have no such remote shell, and side by side.
+        # mpirun starts all daemons itself, because executors have no such remote shell, and all at
+        # once.
         *("-mca", "plm_rsh_no_tree_spawn", "true"),
         *("-mca", "plm_rsh_num_concurrent", str(len(hosts))),
         # Daemons stay in the foreground, so that their tasks see them end.
@@ -69,7 +73,10 @@ def command(assignments: list[protocol.RankAssignment], more: list[str]) -> list
 
 
 class Mpirun:
-    """Runs mpirun while the body does; leaving it ends what is left of it."""
+    """Runs mpirun in a thread while the body of the context runs. Leaving the context ends it.
+
+    task_settings: with an address that is valid on the driver.
+    """
 
     def __init__(
         self,
@@ -86,7 +93,7 @@ class Mpirun:
 
     def _run(self) -> None:
         try:
-            # Its folders stay when it is killed, and runs that share one get in each other's way.
+            # A killed mpirun leaves its files, and runs that share a folder disturb each other.
             with tempfile.TemporaryDirectory(prefix="horovod-mpirun-") as folder:
                 code = self._run_in(folder)
             failed = f"mpirun failed with exit code {code}" if code else ""
@@ -106,7 +113,7 @@ class Mpirun:
             protocol.RENDEZVOUS: self._task_settings.addresses,
             protocol.SECRET: self._task_settings.secret,
             "HOROVOD_TLS": str(int(self._task_settings.tls)),
-            # Of this Python, for the remote shell.
+            # The remote shell runs with this Python.
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
         code = safe_shell_exec.execute(
@@ -126,4 +133,4 @@ class Mpirun:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()  # its guardian ends it within seconds
+        self._thread.join()  # the guardian ends mpirun within seconds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings what ranks write to the streams of the caller, in lines that name their ranks."""
+"""Shows the output of the ranks on the streams of the caller, in lines that name their ranks."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from horovod.runner.options import OutputStreams
 from horovod.runner.output import Lines
 from horovod.spark import protocol
 
-LOOK_SECONDS = 0.2  # how often to look whether the run is over
-REST_SECONDS = 5.0  # for what is left to show of ranks that have not ended well
-# In the labels of lines; lines of a stream with "" have none.
+LOOK_SECONDS = 0.2  # interval of checks for the end of the run
+REST_SECONDS = 5.0  # after a failure, for output that is not shown yet
+# Names of streams in the labels of lines; lines of a stream with "" have no labels.
 LABELS = {protocol.STDOUT: "stdout", protocol.STDERR: "stderr", protocol.MESSAGES: ""}
 
 _log = logging.getLogger("horovod.spark")
 
 
 class _Writer:
-    """Deals out pieces to the streams that they are for."""
+    """Writes pieces of output to their streams. For one thread."""
 
     def __init__(self, streams: OutputStreams) -> None:
         labels = {**LABELS, **({protocol.STDOUT: ""} if streams.plain_stdout else {})}
@@ -49,7 +49,7 @@ class _Writer:
 
 @contextlib.contextmanager
 def shown(task_settings: protocol.TaskSettings, streams: OutputStreams) -> Iterator[None]:
-    """Show it while the body runs, and then the rest; after an exception for some seconds only."""
+    """Show output while the body runs, and then the rest; after an exception for REST_SECONDS."""
     over = threading.Event()
     latest = float("inf")
 
@@ -62,11 +62,11 @@ def shown(task_settings: protocol.TaskSettings, streams: OutputStreams) -> Itera
             if there:
                 writer.add(piece)
                 number += 1
-        # Ranks that are yet to be ended may go on writing, and one that was killed may have left
-        # out a piece.
+        # Ranks that still run may write without end, so the rest is what exists now. A killed rank
+        # may have reserved a number without writing its piece.
         for late in range(number, client.appended(protocol.OUTPUT)):
             if time.monotonic() > latest:
-                _log.warning("what ranks have written last is not shown: it is too much")
+                _log.warning("the last output of the ranks is not shown: there is too much of it")
                 break
             there, piece = client.take(protocol.OUTPUT, late, 0)
             if there:

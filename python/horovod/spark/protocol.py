@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver and its tasks tell each other, through the store of the run.
+"""The messages between the driver and its Spark tasks, through the rendezvous server of the run.
 
-The driver serves an authenticated store, whose secret reaches tasks inside Spark's own closure:
+The server runs in the driver and authenticates its clients. Its secret reaches the tasks inside
+Spark's closure.
 
-    task/<index>     a task is there: TaskLocation
-    assignment/<index>    which rank it is: RankAssignment
-    failed/<n>       what has gone wrong: Failure
-    output/<n>       what ranks write, if the driver shows it, and their messages: OutputPiece
-    func, result/…   as of horovod.run
+    Key                      Written by   Value
+    func                     driver       the function and its arguments, as of horovod.run
+    task/<index>             task         TaskLocation: the task has started
+    assignment/<index>       driver       RankAssignment of that task
+    failed (queue)           task         Failure; also written by the driver if mpirun fails
+    output (queue)           task         OutputPiece: output and messages of its rank, if shown
+    size, result/<rank>      rank         as of horovod.run
 
-With mpirun also, between its remote shell on the driver and the first task of each host:
+If mpirun starts the ranks, its remote shell on the driver and the first task of each host also use:
 
-    assignments           of all ranks, in their order
-    command/<host>     the command that mpirun wants to have run there
-    command_result/<host>    how it ended: CommandResult
-    over             the others of the host may go
+    assignments              driver       list of RankAssignment, in order of ranks
+    command/<host>           shell        the command that mpirun runs on that host
+    command_result/<host>    task         CommandResult
+    over                     driver       mpirun has ended: the other tasks of all hosts end too
 """
 
 from __future__ import annotations
@@ -35,8 +38,9 @@ ASSIGNMENTS, COMMAND, COMMAND_RESULT, OVER = (
 # The streams of a rank, by the names of the fields of OutputStreams.
 STDOUT, STDERR, MESSAGES = "stdout", "stderr", "messages"
 
-# In environments: the devices of a rank; whether somebody reads its messages; Python and folder of
-# an executor, for ranks that mpirun starts; and where mpirun's remote shell finds the store.
+# Environment variables of a rank: its devices, and whether the driver shows its messages. Of ranks
+# that mpirun starts: the Python interpreter and working directory of the executor. Of mpirun's
+# remote shell: address and secret of the rendezvous server.
 DEVICES, SENDS_MESSAGES = "_HOROVOD_SPARK_DEVICES", "_HOROVOD_SPARK_SENDS_MESSAGES"
 PYTHON, FOLDER = "_HOROVOD_SPARK_PYTHON", "_HOROVOD_SPARK_FOLDER"
 RENDEZVOUS, SECRET = "_HOROVOD_SPARK_RENDEZVOUS", "_HOROVOD_SPARK_SECRET"
@@ -44,7 +48,15 @@ RENDEZVOUS, SECRET = "_HOROVOD_SPARK_RENDEZVOUS", "_HOROVOD_SPARK_SECRET"
 
 @dataclasses.dataclass(frozen=True)
 class TaskSettings:
-    """What a task has to know to take part."""
+    """What a task needs to take part in a run; part of Spark's closure.
+
+    addresses, secret, tls: of the rendezvous server.
+    start_seconds: time limit for the rank assignment.
+    environment: variables of the rank in addition to the executor's; None unsets one.
+    executable: the Python interpreter of the rank; None for that of the executor.
+    sent: the streams of the rank that are sent to the driver.
+    logged: the streams of the rank that are written to the executor's log.
+    """
 
     addresses: str
     secret: str = dataclasses.field(repr=False)
@@ -52,19 +64,24 @@ class TaskSettings:
     start_seconds: float
     environment: dict[str, str | None] = dataclasses.field(repr=False)
     executable: str | None
-    sent: tuple[str, ...]  # streams of the ranks of which the driver gets what is written
-    logged: tuple[str, ...]  # and those of which it is in the logs of the executors
+    sent: tuple[str, ...]
+    logged: tuple[str, ...]
     wants_messages: bool
     uses_mpi: bool
 
     def connect(self) -> rendezvous.RendezvousClient:
-        """A connection to the store, for one thread."""
+        """A new connection to the rendezvous server, for one thread."""
         return rendezvous.RendezvousClient(self.addresses, self.secret, self.tls)
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskLocation:
-    """Where a task is: tasks with the same `host` can share memory."""
+    """The location of a task.
+
+    host: the host hash; tasks with the same one can share memory. name: the host name.
+    attempt: Spark's number of the attempt; above 0 if a first attempt was lost.
+    devices: addresses of the GPUs that Spark assigned to the task.
+    """
 
     host: str
     name: str
@@ -74,7 +91,7 @@ class TaskLocation:
 
 @dataclasses.dataclass(frozen=True)
 class RankAssignment:
-    """A rank and where it stands."""
+    """The rank of a task, its host hash and its devices."""
 
     rank: int
     size: int
@@ -86,7 +103,7 @@ class RankAssignment:
     devices: tuple[str, ...]
 
     def environment(self) -> dict[str, str]:
-        """For the environment of the rank."""
+        """The environment variables of the rank."""
         names = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
         return {
             **{f"HOROVOD_{name.upper()}": str(getattr(self, name)) for name in names},
@@ -97,7 +114,7 @@ class RankAssignment:
 
 @dataclasses.dataclass(frozen=True)
 class OutputPiece:
-    """A part of what a rank writes to a stream: STDOUT, STDERR or MESSAGES."""
+    """A part of the output of a rank on a stream: STDOUT, STDERR or MESSAGES."""
 
     rank: int
     stream: str
@@ -106,7 +123,7 @@ class OutputPiece:
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """What has gone wrong; the rank, if it is one that has ended."""
+    """A failure; `rank` is set if that rank has ended."""
 
     what: str
     rank: int | None = None
@@ -114,14 +131,17 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True)
 class CommandResult:
-    """How a command of mpirun's has ended, and what it has written."""
+    """The exit code and the output of a command of mpirun."""
 
     code: int
     output: str
 
 
 def assign_ranks(locations: list[TaskLocation]) -> list[RankAssignment]:
-    """The ranks of tasks, by their index: one host after the other, that of task 0 first."""
+    """Assign ranks to tasks, host by host, starting with the host of task 0.
+
+    Returns the assignments in order of tasks.
+    """
     by_host: dict[str, list[int]] = {}
     for index, location in enumerate(locations):
         by_host.setdefault(location.host, []).append(index)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mpirun calls in place of ssh: has a command run in an executor, and ends when it does.
+"""The remote shell of mpirun, instead of ssh: runs a command in an executor and waits for its end.
 
 remote_shell.py HOST COMMAND...
 """
@@ -19,11 +19,11 @@ def main(host: str, words: list[str]) -> int:
     client = rendezvous.RendezvousClient(
         os.environ[protocol.RENDEZVOUS], os.environ[protocol.SECRET]
     )
-    # The words are quoted for a shell, as ssh would hand them to one.
+    # mpirun quotes the words for a shell, as for ssh.
     client.put(protocol.COMMAND.format(host), " ".join(words))
     name = protocol.COMMAND_RESULT.format(host)
     there, result = client.get(name, WAIT_SECONDS)
-    while not there:  # mpirun's end ends this process
+    while not there:  # the end of mpirun ends this process
         there, result = client.get(name, WAIT_SECONDS)
     sys.stderr.write(result.output)
     return result.code

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's part: starts the tasks, gives them ranks, waits, and brings back results."""
+"""The driver of a run: starts the tasks, assigns ranks, waits, and returns the results."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from horovod.spark.task import rank_task
 
 _log = logging.getLogger("horovod.spark")
 
-WARN_SECONDS = 10.0  # how often to say that tasks are missing
-LOOK_SECONDS = 0.2  # how often to look whether the Spark job has ended
-END_SECONDS = 5.0  # for ranks to hear of the failure of another and end by themselves
+WARN_SECONDS = 10.0  # interval of warnings about missing tasks
+LOOK_SECONDS = 0.2  # interval of checks for the end of the Spark job
+END_SECONDS = 5.0  # after a failure, for the other ranks to notice it and end themselves
 
 
 def run(
@@ -44,20 +44,29 @@ def run(
     prefix_output_with_timestamp: bool = False,
     executable: str | None = None,
 ) -> list[Any]:
-    """Call fn(*args, **kwargs) on `num_proc` ranks, each in a task of Spark; results by rank.
+    """Call fn(*args, **kwargs) on `num_proc` ranks, one per Spark task.
 
-    num_proc: by default as many as Spark has task slots, which depend on spark.task.cpus and on
-        GPUs per task; at most spark.default.parallelism, if that is set.
-    start_timeout: seconds until all tasks have to be there; HOROVOD_SPARK_START_TIMEOUT, or 600.
-    use_mpi: have mpirun start the ranks, with `extra_mpi_args`; it shows what they write. Without
-        it, or with use_gloo, tasks do that.
-    env: variables of the ranks besides those of the executors; None unsets one.
-    stdout, stderr: where to write what ranks say, each line with its rank; by default it is in the
-        logs of the executors. A shell or notebook shows standard output as well, without ranks.
-    verbose: 0 does not say how many processes run.
-    nics: the network interfaces that ranks may use.
-    prefix_output_with_timestamp: begins each line with the time.
-    executable: the Python of the ranks; by default that of the executors.
+    Returns the results in order of ranks. All tasks run at the same time.
+
+    fn, args, kwargs: cloudpickle must be able to pickle them; else ValueError names the part.
+    num_proc: number of ranks. By default the number of Spark's task slots, which depends on
+        spark.task.cpus and on GPUs per task; at most spark.default.parallelism, if that is set.
+    start_timeout: seconds until all tasks must have started; by default
+        HOROVOD_SPARK_START_TIMEOUT, or 600.
+    use_mpi: mpirun starts the ranks, with `extra_mpi_args`, and shows their output. By default, or
+        with use_gloo, the tasks start them.
+    env: variables of the ranks in addition to those of the executors; None unsets one.
+    stdout, stderr: streams for the output of the ranks, each line with its rank. By default the
+        output is in the logs of the executors. A shell or notebook shows standard output too,
+        without ranks.
+    verbose: 0 hides the number of processes.
+    nics: names of the network interfaces that ranks may use; a list, or a text with commas.
+    prefix_output_with_timestamp: each line of output starts with the time.
+    executable: the Python interpreter of the ranks; by default that of the executors.
+
+    Raises RuntimeError if there is no Spark session or too few task slots, if tasks do not start in
+    time, if a rank fails (its exception is the cause), or if the Spark job fails. Raises ValueError
+    for wrong arguments.
     """
     if extra_mpi_args and not use_mpi:
         raise ValueError("extra_mpi_args are for mpirun; pass use_mpi=True, or leave them out")
@@ -88,7 +97,7 @@ def run_ranks(
     kwargs: dict[str, Any],
     options: RunOptions,
 ) -> list[Any]:
-    """Call fn(*args, **kwargs) on the ranks of a run; results by rank."""
+    """Call fn(*args, **kwargs) on the ranks of a run, and return the results in order of ranks."""
     mpi_args = mpirun.arguments(options) if options.use_mpi else []
     packed = call.pack(fn, args, kwargs)
     if options.use_mpi:
@@ -126,7 +135,7 @@ def run_ranks(
             wants_messages=not options.use_mpi and options.output.messages is not None,
             uses_mpi=bool(options.use_mpi),
         )
-        # The address that executors have may be one that only they can reach.
+        # The address for executors may be unreachable from the driver itself.
         here = dataclasses.replace(task_settings, addresses=f"127.0.0.1:{server.port}")
         with cluster.SparkJob(spark, size, functools.partial(rank_task.run, task_settings)) as job:
             ranks = _Ranks(server, job, size)
@@ -146,14 +155,14 @@ def _destinations(
     """The streams of a rank that the driver receives, and those that executors log."""
     both = (protocol.STDOUT, protocol.STDERR)
     sent = tuple(name for name in both if name in streams.by_name())
-    # The log of a Spark inside this process is where the shell shows standard output.
+    # With Spark inside this process, the executors' log and the shell are the same terminal.
     if streams.plain_stdout and not is_in_driver:
         return sent, both
     return sent, tuple(name for name in both if name not in sent)
 
 
 class _Ranks:
-    """Those of one run, from the location of their tasks to their results."""
+    """The ranks of one run, from the locations of their tasks to their results."""
 
     def __init__(
         self, server: rendezvous.RendezvousServer, job: cluster.SparkJob, size: int
@@ -165,7 +174,11 @@ class _Ranks:
         self._failures: list[protocol.Failure] = []
 
     def assign_ranks(self, deadline: float) -> list[protocol.RankAssignment]:
-        """Wait for the tasks, and tell each of them its rank; assignments by rank."""
+        """Wait for the tasks, and send each its rank assignment.
+
+        Returns the assignments in order of ranks. Raises RuntimeError if a task does not start
+        before the deadline, or if the job ends.
+        """
         warned = time.monotonic()
         locations: list[protocol.TaskLocation] = []
         while len(locations) < self._size:
@@ -179,15 +192,15 @@ class _Ranks:
             elif time.monotonic() > deadline:
                 raise RuntimeError(
                     "Timed out waiting for Spark tasks to start: "
-                    f"{self._arrived()} of {self._size} are there. Check that Spark has enough "
+                    f"{self._arrived()} of {self._size} have started. Check that Spark has enough "
                     "resources for all of them at once, that executors can reach the driver, or "
                     "pass a larger start_timeout (HOROVOD_SPARK_START_TIMEOUT)"
                 )
             elif time.monotonic() - warned > WARN_SECONDS:
                 warned = time.monotonic()
                 _log.warning(
-                    "%d of %d tasks of Spark are there; the others wait for free task slots, for "
-                    "executors to start, or to reach the driver, for another %.0f s",
+                    "%d of %d Spark tasks have started; the other tasks wait for free task slots, "
+                    "for executors, or for a connection to the driver. Time left: %.0f s",
                     self._arrived(),
                     self._size,
                     deadline - warned,
@@ -203,7 +216,7 @@ class _Ranks:
         return sum(self._server.receive(name, 0)[0] for name in names)
 
     def _wait(self) -> None:
-        """Until the job has ended; a rank that fails ends the others."""
+        """Wait for the end of the job, or until END_SECONDS after the first failure."""
         deadline = float("inf")
         while not self._job.has_ended() and time.monotonic() < deadline:
             if self._take_failure(LOOK_SECONDS) and deadline == float("inf"):
@@ -216,13 +229,14 @@ class _Ranks:
         return there
 
     def results(self) -> list[Any]:
-        """Wait for them; by rank."""
+        """Wait for the results, and return them in order of ranks."""
         self._wait()
         while self._take_failure(0):
             pass
         results = self._server.results()
         cause = rendezvous.cause_of(results)
-        # Of a rank that died the others hear as of one they have lost, and may be faster to tell.
+        # If a rank dies, the other ranks raise HorovodInternalError, perhaps before its task
+        # reports the death. The dead rank is the cause.
         dead = [failure for failure in self._failures if failure.rank not in results]
         if cause and not (dead and isinstance(cause[1].error, HorovodInternalError)):
             rank, result = cause
@@ -241,8 +255,8 @@ class _Ranks:
 
 
 def reason_of(error: str) -> str:
-    """The line of Spark's report that says most."""
-    # That of an exception in a task, at the end of its traceback.
+    """The most useful line of Spark's error report."""
+    # The exception of a task, at the end of its traceback.
     in_task = re.findall(r"^\w+(?:Error|Exception): .*", error, re.MULTILINE)
     if in_task:
         module = re.search(r"No module named '(horovod[^']*)'", in_task[-1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function that HorovodRunner runs can tell the driver."""
+"""Messages from a function that HorovodRunner runs to the driver."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from horovod.spark import messages
 
 __all__ = ["log_to_driver"]
 
-LONGEST = 4000
+LONGEST = 4000  # characters of a message
 
 
 def log_to_driver(message: str) -> None:
-    """Show a message on the driver's standard output, whatever its driver_log_verbosity.
+    """Show a message on the driver's standard output, for any driver_log_verbosity.
 
-    Of a longer one the first 4,000 characters. In a process that no HorovodRunner has started, it
-    goes to this process's own output.
+    Only the first 4,000 characters are shown. In a process that no HorovodRunner started, the
+    message is printed on this process's standard output.
     """
     text = str(message)[:LONGEST]
     if not messages.send(text):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HorovodRunner, under the name that its users know."""
+"""HorovodRunner, under the module name that its users import."""
 
 from horovod.spark.horovod_runner import HorovodRunner
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trainings on Spark have in common."""
+"""Code that all kinds of training on Spark share."""

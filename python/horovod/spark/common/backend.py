@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a training runs. Any object with these two methods can be one."""
+"""Backends run the function of a training. Any object with the methods of Backend can be one."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ class Backend(abc.ABC):
         kwargs: dict[str, Any] | None = None,
         env: Mapping[str, str | None] | None = None,
     ) -> list[Any]:
-        """Call fn(*args, **kwargs) on every rank; results by rank.
+        """Call fn(*args, **kwargs) on every rank, and return the results in order of ranks.
 
-        env: variables of the ranks, besides those of the backend.
+        env: variables of the ranks in addition to those of the backend; None unsets one.
         """
 
     @abc.abstractmethod
     def num_processes(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
 
 
 class SparkBackend(Backend):
-    """Ranks in tasks of Spark, by horovod.spark.run, which gets `run_kwargs`.
+    """Runs ranks in Spark tasks, through horovod.spark.run.
 
-    env: variables of the ranks; by default those of the driver that mean something elsewhere, of
-        which those that choose GPUs are none.
+    num_proc: number of ranks; by default the number of Spark's task slots.
+    env: variables of the ranks. By default those of the driver, without the ones that are valid on
+        one host only, such as CUDA_VISIBLE_DEVICES.
+    run_kwargs: further arguments of horovod.spark.run.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs on the executors."""
+"""Code that runs on the executors."""
 
 from __future__ import annotations
 
@@ -12,5 +12,8 @@ __all__ = ["get_available_devices"]
 
 
 def get_available_devices() -> list[str]:
-    """The GPUs that Spark has assigned to the task of this rank; none without GPU scheduling."""
+    """Return the addresses of the GPUs that Spark assigned to this rank's task.
+
+    The list is empty without GPU scheduling.
+    """
     return json.loads(os.environ.get(protocol.DEVICES, "[]"))

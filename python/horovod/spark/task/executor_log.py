@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole lines of one rank in the log of the executor, which several ranks may share."""
+"""Writes whole lines of a rank to the log of the executor, which several ranks may share."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import threading
 
 from horovod.runner.common.util import lines
 
-# Spark copies standard output and standard error of its Python workers to the standard error of
-# the executor, each by a thread of its own. Lines that go one way do not cut each other.
+# Spark copies standard output and standard error of its Python workers to the standard error of the
+# executor, each with its own thread. Lines on only one of the two do not cut each other.
 STDERR = 2
-LONGEST = 64 << 10  # bytes of a line that does not end; then it is written as one
+LONGEST = 64 << 10  # bytes after which an unfinished line is written as a line
 
 _lock = threading.Lock()
 
 
 class Log:
-    """Takes what a rank writes to one of its streams, and b"" at the end."""
+    """The log for one stream of a rank, for one thread. add(b"") writes the rest."""
 
     def __init__(self, fd: int = STDERR) -> None:
         self._fd = fd
         self._begun = ""
 
     def add(self, data: bytes) -> None:
-        # Each byte is a character of Latin-1: text in any encoding comes out as it went in.
+        # Latin-1 maps each byte to a character, so text in any encoding is unchanged.
         whole, self._begun = lines.split(self._begun + data.decode("latin-1"))
         if self._begun and (not data or len(self._begun) > LONGEST):
             whole.append(f"{self._begun}\n")
@@ -35,8 +35,8 @@ class Log:
             self._write("".join(whole).encode("latin-1"))
 
     def _write(self, data: bytes) -> None:
-        # A pipe takes 4 KiB at once, and tasks of one executor are processes with the same pipe.
-        # A lock of fcntl keeps other processes out, but not other threads.
+        # A write of more than 4 KiB to a pipe is not atomic, and the tasks of one executor are
+        # processes that share the pipe. The fcntl lock excludes other processes, but not threads.
         with _lock:
             _lock_file(self._fd, fcntl.LOCK_EX)
             try:
@@ -47,5 +47,5 @@ class Log:
 
 
 def _lock_file(fd: int, operation: int) -> None:
-    with contextlib.suppress(OSError):  # some files have no locks; lines may then be cut
+    with contextlib.suppress(OSError):  # some files have no locks; then lines may be cut
         fcntl.lockf(fd, operation)

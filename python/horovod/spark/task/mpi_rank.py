@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of a rank that mpirun's daemon has started in an executor."""
+"""The process of a rank that mpirun's daemon starts in an executor."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from horovod.spark import protocol
 def assignment_of(
     assignments: list[protocol.RankAssignment], host: str, local_rank: int, rank: int
 ) -> protocol.RankAssignment:
-    """That of a process of mpirun, whose arguments may deal out ranks in another order."""
+    """The assignment of a process of mpirun, whose arguments may order the ranks differently."""
     for assignment in assignments:
         if (assignment.host, assignment.local_rank) == (host, local_rank):
             return dataclasses.replace(assignment, rank=rank)
     raise RuntimeError(
-        f"mpirun has put rank {rank}, as number {local_rank} of its host, where no task is for it; "
-        "leave out of extra_mpi_args what chooses hosts"
+        f"mpirun started rank {rank} as local rank {local_rank} of its host, where no task waits "
+        "for it; remove options that choose hosts from extra_mpi_args"
     )
 
 
@@ -35,9 +35,8 @@ def main() -> int:
     there, assignments = client.get(protocol.ASSIGNMENTS)
     if not there:
         raise RuntimeError(
-            f"rank {rank} has waited for {rendezvous.CONNECT_SECONDS:g} seconds for the driver to "
-            f"say where the ranks of this run are, through the rendezvous server at {address}; "
-            "the driver's log says why it has not"
+            f"rank {rank} has waited for {rendezvous.CONNECT_SECONDS:g} seconds for the rank "
+            f"assignments of this run from the rendezvous server at {address}; see the driver's log"
         )
     os.environ.update(assignment_of(assignments, host_hash(), local_rank, rank).environment())
     return run_task.main()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The task: it says that it is there, learns its rank, and looks after the process of that rank.
+"""The body of a Spark task: reports its location, receives its rank, and runs the rank's process.
 
-The rank is a process of its own, because Spark uses Python workers again and would leave the
-environment and the threads of one run to the next. With mpirun the first task of a host looks after
-mpirun's daemon instead, which starts the ranks of that host, and the others wait for its end.
+The rank is a process of its own, because Spark reuses Python workers: the environment and the
+threads of one run would remain in the next. With mpirun, the first task of a host runs mpirun's
+daemon instead, which starts the ranks of that host, and the other tasks wait for its end.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from horovod.runner.common.util.host_hash import host_hash
 from horovod.spark import protocol
 from horovod.spark.task import executor_log
 
-# What one value of the store carries: pieces that are small enough to appear soon.
-PIECE = 64 << 10
-WAIT_SECONDS = 60.0  # for one answer of the store, which is asked again
+PIECE = 64 << 10  # bytes of one OutputPiece; small enough to appear soon
+WAIT_SECONDS = 60.0  # for one answer of the rendezvous server; then the task asks again
 
 
 def run(task_settings: protocol.TaskSettings, index: int, _: Iterator[Any]) -> Iterator[int]:
-    """Be the task of this index to its end; yields the rank that it has been."""
+    """Body of Spark task `index`. Yields its rank. The rows of its partition are ignored."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -44,15 +43,15 @@ def run(task_settings: protocol.TaskSettings, index: int, _: Iterator[Any]) -> I
         tuple(resources["gpu"].addresses) if "gpu" in resources else (),
     )
     client = task_settings.connect()
-    if location.attempt > 0:  # the first one is gone, and with it its rank
-        lost = f"task {index} was lost, and with it its rank"
+    if location.attempt > 0:  # the first attempt and its rank were lost
+        lost = f"task {index} and its rank were lost"
         client.append(protocol.FAILED, protocol.Failure(lost))
-        raise RuntimeError(f"{lost}; Horovod cannot start a task of a run again")
+        raise RuntimeError(f"{lost}; Horovod cannot restart a task of a run")
     client.put(protocol.LOCATION.format(index), location)
     there, assignment = client.get(protocol.ASSIGNMENT.format(index), task_settings.start_seconds)
     if not there:
         raise RuntimeError(
-            f"task {index} was not told its rank within {task_settings.start_seconds:g} s"
+            f"task {index} did not receive its rank within {task_settings.start_seconds:g} s"
         )
     if not task_settings.uses_mpi:
         ended = _run_rank(task_settings, client, assignment)
@@ -63,11 +62,12 @@ def run(task_settings: protocol.TaskSettings, index: int, _: Iterator[Any]) -> I
         _run_for_mpirun(task_settings, client, assignment.host)
     else:
         while not client.get(protocol.OVER, WAIT_SECONDS)[0]:
-            pass  # the end of the driver ends this, too
+            pass  # the end of the driver ends this too
     yield assignment.rank
 
 
 def _environment(task_settings: protocol.TaskSettings) -> dict[str, str]:
+    """The environment of a rank, without its rank assignment."""
     merged: dict[str, str | None] = {**os.environ, **task_settings.environment}
     environment = {name: value for name, value in merged.items() if value is not None}
     return {
@@ -85,8 +85,10 @@ def _environment(task_settings: protocol.TaskSettings) -> dict[str, str]:
 
 
 def _paths_of_the_job() -> list[str]:
-    """Where modules are that were sent with the job, without the folders of this Python: another
-    one may be asked for."""
+    """The folders of modules that were sent with the job.
+
+    They do not include the folders of this Python: the rank may run with another one.
+    """
     folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     folders += [*site.getsitepackages(), site.getusersitepackages()]
     own = re.compile(rf"({'|'.join(map(re.escape, folders))})(/.*)?|.*/python\d+\.zip")
@@ -98,7 +100,7 @@ def _run_rank(
     client: rendezvous.RendezvousClient,
     assignment: protocol.RankAssignment,
 ) -> str:
-    """How the process of a rank ended, if not well."""
+    """Run the process of a rank. Returns how it ended, or "" if it succeeded."""
     process = subprocess.Popen(
         [
             *guardian.command(guardian.ALWAYS, 0),
@@ -106,7 +108,7 @@ def _run_rank(
             *("-m", "horovod.runner.run_task"),
         ],
         env={**_environment(task_settings), **assignment.environment()},
-        stdin=subprocess.PIPE,  # which closes with this process, whatever ends it
+        stdin=subprocess.PIPE,  # closes when this process ends, even by a kill
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -135,7 +137,7 @@ def _run_rank(
 
 
 def _ending_of(code: int) -> str:
-    # The guardian gives 128 more than the signal, and may be killed itself.
+    # The guardian returns 128 + signal, or is killed itself.
     number = -code if code < 0 else code - 128
     if number in set(signal.Signals):
         return f"by signal {signal.Signals(number).name}"
@@ -145,7 +147,7 @@ def _ending_of(code: int) -> str:
 def _send_to_driver(
     client: rendezvous.RendezvousClient, rank: int, stream: str
 ) -> Callable[[bytes], None]:
-    """To the driver."""
+    """A function that sends output to the driver."""
 
     def send(data: bytes) -> None:
         if data:
@@ -155,7 +157,10 @@ def _send_to_driver(
 
 
 def _forward(stream: BinaryIO, rank: int, outlets: list[Callable[[bytes], None]]) -> None:
-    """Hand on what a rank writes, and b"" at the end. A rank would wait if nobody read it."""
+    """Pass the output of a rank to all outlets, and b"" at the end.
+
+    Reads on after an outlet fails: a rank would block if its pipe were full.
+    """
     data = None
     while data != b"":
         data = stream.read1(PIECE)  # type: ignore[attr-defined]
@@ -164,15 +169,16 @@ def _forward(stream: BinaryIO, rank: int, outlets: list[Callable[[bytes], None]]
                 outlet(data)
             except Exception as error:
                 outlets.remove(outlet)
-                print(f"what rank {rank} writes is lost from here on: {error}", file=sys.stderr)
+                print(f"the output of rank {rank} is lost from here on: {error}", file=sys.stderr)
 
 
 def _run_for_mpirun(
     task_settings: protocol.TaskSettings, client: rendezvous.RendezvousClient, host: str
 ) -> None:
+    """Run the command of mpirun for this host, and send its result."""
     there, command = client.get(protocol.COMMAND.format(host), task_settings.start_seconds)
     if not there:
-        raise RuntimeError(f"mpirun asked for nothing within {task_settings.start_seconds:g} s")
+        raise RuntimeError(f"mpirun sent no command within {task_settings.start_seconds:g} s")
     from pyspark import SparkFiles
 
     process = subprocess.Popen(
@@ -181,11 +187,11 @@ def _run_for_mpirun(
             **_environment(task_settings),
             protocol.PYTHON: task_settings.executable or sys.executable,
             protocol.FOLDER: os.getcwd(),
-            # Where Spark removes what a killed daemon leaves.
+            # Spark removes this folder, and with it the files of a killed daemon.
             "OMPI_MCA_orte_tmpdir_base": os.path.abspath(SparkFiles.getRootDirectory()),
         },
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,  # only of the daemon: mpirun itself brings what ranks write
+        stdout=subprocess.PIPE,  # of the daemon only: mpirun shows the output of the ranks
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For functions that train with TensorFlow."""
+"""Helpers for functions that train with TensorFlow."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For functions that train with Keras."""
+"""Helpers for functions that train with Keras."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["LogCallback"]
 
 
 class LogCallback(tf.keras.callbacks.Callback):
-    """Tells the driver how training goes; for the callbacks of rank 0.
+    """Sends the progress of training to the driver. Add it to the callbacks of rank 0.
 
-    per_batch_log: also after each batch.
+    per_batch_log: sends a message after each batch too.
     """
 
     def __init__(self, per_batch_log: bool = False) -> None:
