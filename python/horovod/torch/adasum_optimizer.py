@@ -12,8 +12,8 @@ import torch
 from horovod import _core
 from horovod.common.basics import Adasum
 from horovod.torch import requests
-from horovod.torch.compression import Compressor
-from horovod.torch.parameters import check_passes, trained
+from horovod.torch.options import Options, check_passes
+from horovod.torch.parameters import trained
 from horovod.torch.wrapping import Flat, users
 
 Tensor = torch.Tensor
@@ -24,16 +24,10 @@ class _DistributedAdasumOptimizer(torch.optim.Optimizer, metaclass=Flat):
 
     _hvd_distributed = True
 
-    def _hvd_set_up(
-        self,
-        names: dict[Tensor, str],
-        compression: type[Compressor],
-        backward_passes_per_step: int,
-        *_: Any,
-    ) -> None:
+    def _hvd_set_up(self, names: dict[Tensor, str], options: Options) -> None:
         self._parameter_names = names
-        self._compression = compression
-        self.backward_passes_per_step = backward_passes_per_step
+        self._compression = options.compression
+        self.backward_passes_per_step = options.backward_passes_per_step
         self._hvd_before: dict[Tensor, Tensor] = {}  # the weights at the begin of a step
 
     def _hvd_unhook(self) -> None:

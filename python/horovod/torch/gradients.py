@@ -6,7 +6,6 @@ An optimizer has the attributes that optimizer._DistributedOptimizer describes h
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable
 
 import torch
@@ -15,12 +14,11 @@ from horovod import _core
 from horovod.common.basics import Sum
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch import ops, requests
-from horovod.torch.parameters import Group
 
 Tensor = torch.Tensor
 
 
-def _how(optimizer: Any) -> tuple[int, float, float, int | None]:
+def reduction_of(optimizer: Any) -> tuple[int, float, float, int | None]:
     """Operation, factors before and after, and the number of the process set."""
     factor, set_id = optimizer.gradient_predivide_factor, optimizer.process_set.process_set_id
     if factor == 1.0:
@@ -36,15 +34,15 @@ def start(optimizer: Any, p: Tensor) -> tuple[Any, Any]:
     """Start reducing the gradient of `p`; returns a handle and the compression's context."""
     grad = p.grad
     if grad is None or grad.is_sparse:
-        grad = _unusual_grad(optimizer, p)
+        grad = unusual_grad(optimizer, p)
         if grad.is_sparse:
-            return _start_sparse(optimizer, p, grad), None
+            return start_sparse(optimizer, p, grad), None
     tensor, context = optimizer._compression.compress(grad)
     name = optimizer._parameter_names.get(p)
-    return requests.allreduce_(tensor.contiguous(), name, *_how(optimizer)), context
+    return requests.allreduce_(tensor.contiguous(), name, *reduction_of(optimizer)), context
 
 
-def _unusual_grad(optimizer: Any, p: Tensor) -> Tensor:
+def unusual_grad(optimizer: Any, p: Tensor) -> Tensor:
     """What to send for a gradient that is sparse, or that backward has not computed here."""
     dims = optimizer._hvd_sparse_dims
     if p.grad is None:
@@ -61,50 +59,18 @@ def _unusual_grad(optimizer: Any, p: Tensor) -> Tensor:
     return p.grad.to_dense() if optimizer.sparse_as_dense else p.grad
 
 
-def _start_sparse(optimizer: Any, p: Tensor, grad: Tensor) -> Callable[[], Tensor]:
-    op, prescale, postscale, _ = _how(optimizer)
+def start_sparse(optimizer: Any, p: Tensor, grad: Tensor) -> Callable[[], Tensor]:
+    op, prescale, postscale, _ = reduction_of(optimizer)
     grad = grad if prescale == 1.0 else grad * prescale
     name = f"{optimizer._parameter_names.get(p)}"
     wait = ops.sparse_allreduce_async(grad, name, op, optimizer.process_set)
     return wait if postscale == 1.0 else lambda: wait() * postscale
 
 
-def start_group(optimizer: Any, group: Group) -> None:
-    """Start reducing the gradients of a group, and give each of its members a handle."""
-    compression = optimizer._compression
-    members, tensors = [], []
-    for p in group.parameters:
-        grad = p.grad
-        if grad is None or grad.is_sparse:
-            grad = _unusual_grad(optimizer, p)
-        if grad.is_sparse:
-            optimizer._handles[p] = _start_sparse(optimizer, p, grad), None
-        else:
-            tensor, context = compression.compress(grad)
-            members.append((p, context))
-            tensors.append(tensor.contiguous())
-    if not members:
-        return
-    handle = requests.grouped_allreduce_(tensors, group.name, *_how(optimizer))
-
-    @functools.cache
-    def outputs() -> list[Tensor]:
-        tensors = _core.wait(handle)
-        if tensors is None:
-            raise _no_result(group.name)
-        return tensors
-
-    def result_of(index: int, context: Any) -> Callable[[], Tensor]:
-        return lambda: compression.decompress(outputs()[index], context)
-
-    for index, (p, context) in enumerate(members):
-        optimizer._handles[p] = result_of(index, context), None
-
-
 # End --------------------------------------------------------------------------------------------
 
 
-def _no_result(name: str | None) -> HorovodInternalError:
+def no_result(name: str | None) -> HorovodInternalError:
     return HorovodInternalError(
         f"the reduction of the gradient {name} has no result: the job was shut down meanwhile, or "
         "its handle was passed to hvd.synchronize() before"
@@ -133,7 +99,7 @@ def finish(optimizer: Any) -> None:
             else:
                 output = _core.wait(handle)
                 if output is None:
-                    raise _no_result(optimizer._parameter_names.get(p))
+                    raise no_result(optimizer._parameter_names.get(p))
                 grad = decompress(output, context)
             if grad is not p.grad:
                 _put_grad(p, grad)

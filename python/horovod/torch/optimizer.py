@@ -21,17 +21,12 @@ from horovod.common import settings
 from horovod.common.basics import Adasum, Average
 from horovod.common.process_sets import ProcessSet, global_process_set
 from horovod.common.util import check_adasum, groups_of
-from horovod.torch import gradients
+from horovod.torch import buckets, gradients
 from horovod.torch.adasum_optimizer import _DistributedAdasumOptimizer
+from horovod.torch.buckets import Groups
 from horovod.torch.compression import Compression, Compressor
-from horovod.torch.parameters import (
-    Groups,
-    check_options,
-    check_passes,
-    make_groups,
-    name_parameters,
-    trained,
-)
+from horovod.torch.options import Options, check_passes
+from horovod.torch.parameters import name_of_place, name_parameters, trained
 from horovod.torch.wrapping import Flat, users, wrap
 
 Tensor = torch.Tensor
@@ -68,7 +63,7 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
     _compression = Compression.none
     _synchronized = False
     _should_synchronize = True
-    _hvd_groups = types.MappingProxyType({})  # parameter -> its Group
+    _hvd_buckets = types.MappingProxyType({})  # parameter -> its Bucket
     _hvd_sparse_dims = types.MappingProxyType({})  # parameter -> sparse_dim() of its last gradient
 
     def __init__(
@@ -83,10 +78,7 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
         sparse_as_dense: bool = False,
         process_set: ProcessSet = global_process_set,
     ) -> None:
-        check_options(backward_passes_per_step, op, gradient_predivide_factor, groups)
-        users(self).__init__(params)
-        self._hvd_set_up(
-            name_parameters(self, named_parameters),
+        options = Options(
             compression,
             backward_passes_per_step,
             op,
@@ -95,36 +87,28 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
             sparse_as_dense,
             process_set,
         )
+        users(self).__init__(params)
+        self._hvd_set_up(name_parameters(self, named_parameters), options)
 
-    def _hvd_set_up(
-        self,
-        names: dict[Tensor, str],
-        compression: type[Compressor],
-        backward_passes_per_step: int,
-        op: int,
-        gradient_predivide_factor: float,
-        groups: Groups,
-        sparse_as_dense: bool,
-        process_set: ProcessSet,
-    ) -> None:
+    def _hvd_set_up(self, names: dict[Tensor, str], options: Options) -> None:
         self._parameter_names = names
-        self._compression = compression
-        self.backward_passes_per_step = backward_passes_per_step
-        self.op = op
-        self.gradient_predivide_factor = gradient_predivide_factor
-        self.sparse_as_dense = sparse_as_dense
-        self.process_set = process_set
+        self._compression = options.compression
+        self.backward_passes_per_step = options.backward_passes_per_step
+        self.op = options.op
+        self.gradient_predivide_factor = options.gradient_predivide_factor
+        self.sparse_as_dense = options.sparse_as_dense
+        self.process_set = options.process_set
         self._handles: dict[Tensor, tuple[Any, Any]] = {}
-        self._allreduce_delay = dict.fromkeys(trained(self), backward_passes_per_step)
+        self._allreduce_delay = dict.fromkeys(trained(self), self.backward_passes_per_step)
         self._requires_update: set[Tensor] = set()
         self._grad_accs: list[Any] = []
         self._synchronized = False
         self._should_synchronize = True
         self._hvd_sparse_dims = {}
-        self._hvd_groups = {}
+        self._hvd_buckets = {}
         if self._hvd_has_peers():
             own = {p: names[p] for p in trained(self)}
-            self._hvd_groups = make_groups(own, groups, process_set)
+            self._hvd_buckets = buckets.make_buckets(own, options.groups, self.process_set)
             self._register_hooks()
 
     def _hvd_has_peers(self) -> bool:
@@ -163,22 +147,13 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
             self._allreduce_delay[p] = left
             if left > 0:
                 self._handles[p] = (None, None)
-            elif self._hvd_groups:
-                self._hvd_add_to_group(p)
+            elif self._hvd_buckets and p in self._hvd_buckets:
+                self._handles[p] = (None, None)
+                buckets.start_when_complete(self, self._hvd_buckets[p])
             else:
                 self._handles[p] = self._allreduce_grad_async(p)
 
         return hook
-
-    def _hvd_add_to_group(self, p: Tensor) -> None:
-        """The gradient of `p` is complete; its group starts with the last one of its members."""
-        group = self._hvd_groups.get(p)
-        if group is None:
-            self._handles[p] = self._allreduce_grad_async(p)
-            return
-        self._handles[p] = (None, None)
-        if all(self._allreduce_delay[member] <= 0 for member in group.parameters):
-            gradients.start_group(self, group)
 
     # Reductions -------------------------------------------------------------------------------
 
@@ -199,9 +174,9 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
         rest += self._requires_update.difference(self._handles)
         for p in rest:
             if p in self._handles and self._handles[p][0] is not None:
-                continue  # it was started with its group
-            if p in self._hvd_groups:
-                gradients.start_group(self, self._hvd_groups[p])
+                continue  # it was started with its bucket
+            if p in self._hvd_buckets:
+                buckets.start(self, self._hvd_buckets[p])
             else:
                 self._handles[p] = self._allreduce_grad_async(p)
 
@@ -281,7 +256,7 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
             return  # the constructor of the user's class adds the first groups
         number = len(self.param_groups) - 1
         for index, p in enumerate(self.param_groups[-1]["params"]):
-            self._parameter_names.setdefault(p, f"allreduce.noname.{number}.{index}")
+            self._parameter_names.setdefault(p, name_of_place(number, index))
             if p.requires_grad and p not in self._allreduce_delay:
                 self._allreduce_delay[p] = self.backward_passes_per_step
                 if self._hvd_has_peers():
@@ -324,21 +299,19 @@ def DistributedOptimizer(  # noqa: N802
 
     Returns the optimizer, whose class is now a subclass of the one it had.
     """
-    groups = groups_of(num_groups, groups)
-    check_options(backward_passes_per_step, op, gradient_predivide_factor, groups)
+    options = Options(
+        compression,
+        backward_passes_per_step,
+        op,
+        gradient_predivide_factor,
+        groups_of(num_groups, groups),
+        sparse_as_dense,
+        process_set,
+    )
     names = name_parameters(optimizer, named_parameters)
     combines_steps = op == Adasum and _core.size() > 1
     if combines_steps:
         check_adasum(process_set.process_set_id)
     wrap(optimizer, _DistributedAdasumOptimizer if combines_steps else _DistributedOptimizer)
-    optimizer._hvd_set_up(
-        names,
-        compression,
-        backward_passes_per_step,
-        op,
-        gradient_predivide_factor,
-        groups,
-        sparse_as_dense,
-        process_set,
-    )
+    optimizer._hvd_set_up(names, options)
     return optimizer
