@@ -10,21 +10,11 @@ variables: what is saved is what the plain optimizer would have saved.
 from __future__ import annotations
 
 import collections
-import importlib
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from horovod._keras.settings import Settings
-
-
-def backend_of(keras: Any) -> Any:
-    """The module that reduces gradients of the framework that this Keras works with."""
-    name = keras.backend.backend()
-    if name not in ("tensorflow", "torch", "jax"):
-        raise ImportError(f"Horovod cannot serve Keras with the backend {name}")
-    return importlib.import_module(f"horovod._keras.{name}_backend")
-
 
 # How many optimizers of each name have reduced gradients. They are told apart by the order in
 # which they do so for the first time: ranks may have made others before, such as to load a model.

@@ -7,10 +7,10 @@ import warnings
 from typing import Any
 
 from horovod._keras import saving
+from horovod._keras.backends import backend_of
 from horovod._keras.keras2 import DistributedKeras2, DistributedScaling
 from horovod._keras.optimizer import (
     DistributedKeras3,
-    backend_of,
     is_distributed,
     is_keras_3,
     let_ranks_agree_on_loss_scales,

@@ -14,7 +14,7 @@ except ImportError as error:
 
 from horovod import __version__
 from horovod._keras import functions as _functions
-from horovod._keras.optimizer import backend_of
+from horovod._keras.backends import backend_of
 from horovod._keras.settings import Settings
 from horovod._keras.wrap import distribute
 from horovod.common.basics import (

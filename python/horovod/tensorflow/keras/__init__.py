@@ -10,7 +10,6 @@ import tensorflow as tf
 from horovod import __version__
 from horovod._keras import functions as _functions
 from horovod._keras import graph as _graph
-from horovod._keras import tensorflow_backend as _backend
 from horovod._keras.settings import Settings
 from horovod._keras.wrap import distribute
 from horovod.common.basics import (
@@ -46,6 +45,7 @@ from horovod.common.process_sets import (
 )
 from horovod.common.util import groups_of, reduce_op
 from horovod.tensorflow import functions as _tensorflow
+from horovod.tensorflow import keras_backend as _backend
 from horovod.tensorflow.compression import Compression
 from horovod.tensorflow.keras import callbacks, elastic
 
