@@ -50,7 +50,7 @@ class _DistributedAdasumOptimizer(torch.optim.Optimizer, metaclass=Flat):
         """Start combining what the ranks' steps have changed in `p`."""
         delta, context = self._compression.compress(p.detach() - self._hvd_before[p])
         name = self._parameter_names.get(p)
-        return requests.allreduce_(delta.contiguous(), name, Adasum, 1.0, 1.0, 0), context
+        return requests.allreduce_(delta.contiguous(), name, (Adasum, 1.0, 1.0, 0)), context
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """The optimizer's own step, then the combination of all ranks' steps."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,22 +30,22 @@ class Allreduce(torch.autograd.Function):
     """The gradient is reduced in the same way."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, name: str | None, *how: Any) -> Tensor:
+    def forward(ctx: Any, tensor: Tensor, name: str | None, how: requests.Reduction) -> Tensor:
         ctx.name, ctx.how = name, how
-        return _core.wait(requests.allreduce(tensor, name, *how, will_wait=True))
+        return _core.wait(requests.allreduce(tensor, name, how, will_wait=True))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return (Allreduce.apply(grad, _grad_name(ctx.name), *ctx.how), None, *([None] * 4))
+        return Allreduce.apply(grad, _grad_name(ctx.name), ctx.how), None, None
 
 
 class GroupedAllreduce(torch.autograd.Function):
     """The same for each tensor of a group."""
 
     @staticmethod
-    def forward(ctx: Any, name: str | None, how: Sequence[Any], *tensors: Tensor) -> Any:
+    def forward(ctx: Any, name: str | None, how: requests.Reduction, *tensors: Tensor) -> Any:
         ctx.name, ctx.how = name, how
-        return tuple(_core.wait(requests.grouped_allreduce(tensors, name, *how, will_wait=True)))
+        return tuple(_core.wait(requests.grouped_allreduce(tensors, name, how, will_wait=True)))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
@@ -60,7 +59,7 @@ def own_rows(grad: Tensor, rows: int, name: str | None, set_id: int) -> Tensor:
         requests.allgather(own, None if name is None else f"{name}.rows", set_id, will_wait=True)
     )
     how = (_core.AVERAGE, 1.0, 1.0, set_id)
-    grad = _core.wait(requests.allreduce(grad, _grad_name(name), *how, will_wait=True))
+    grad = _core.wait(requests.allreduce(grad, _grad_name(name), how, will_wait=True))
     start = int(rows_of_all[: place_in(set_id)[0]].sum())
     return grad.narrow(0, start, rows)
 
@@ -106,7 +105,7 @@ class Broadcast(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         how = (_core.AVERAGE, 1.0, 1.0, ctx.set_id)
-        grad = _core.wait(requests.allreduce(grad, _grad_name(ctx.name), *how, will_wait=True))
+        grad = _core.wait(requests.allreduce(grad, _grad_name(ctx.name), how, will_wait=True))
         return grad if _core.rank() == ctx.root else torch.zeros_like(grad), None, None, None
 
 
@@ -148,26 +147,24 @@ class Reducescatter(torch.autograd.Function):
     """The gradients of all ranks' rows, one after the other."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, name: str | None, *how: Any) -> Tensor:
+    def forward(ctx: Any, tensor: Tensor, name: str | None, how: requests.Reduction) -> Tensor:
         ctx.name, ctx.how = name, how
-        return _core.wait(requests.reducescatter(tensor, name, *how, will_wait=True))
+        return _core.wait(requests.reducescatter(tensor, name, how, will_wait=True))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         grad = _scattered_grad(grad, *ctx.how)
         gathered = requests.allgather(grad, _grad_name(ctx.name), ctx.how[-1], will_wait=True)
-        return (_core.wait(gathered), None, *([None] * 4))
+        return _core.wait(gathered), None, None
 
 
 class GroupedReducescatter(torch.autograd.Function):
     """The same for each tensor of a group."""
 
     @staticmethod
-    def forward(ctx: Any, name: str | None, how: Sequence[Any], *tensors: Tensor) -> Any:
+    def forward(ctx: Any, name: str | None, how: requests.Reduction, *tensors: Tensor) -> Any:
         ctx.name, ctx.how = name, how
-        return tuple(
-            _core.wait(requests.grouped_reducescatter(tensors, name, *how, will_wait=True))
-        )
+        return tuple(_core.wait(requests.grouped_reducescatter(tensors, name, how, will_wait=True)))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:

@@ -97,7 +97,7 @@ def start(optimizer: Any, bucket: Bucket) -> None:
     if not members:
         return
     how = gradients.reduction_of(optimizer)
-    handle = requests.grouped_allreduce_(tensors, bucket.name, *how)
+    handle = requests.grouped_allreduce_(tensors, bucket.name, how)
 
     @functools.cache
     def outputs() -> list[Tensor]:

@@ -45,7 +45,7 @@ def allreduce(
     process_set: int,
 ) -> Tensor:
     how = (op, prescale, postscale, process_set)
-    return _core.wait(requests.allreduce(tensor, name, *how, will_wait=True))
+    return _core.wait(requests.allreduce(tensor, name, how, will_wait=True))
 
 
 @_operator("grouped_allreduce")
@@ -58,7 +58,7 @@ def grouped_allreduce(
     process_set: int,
 ) -> List[Tensor]:
     how = (op, prescale, postscale, process_set)
-    return _core.wait(requests.grouped_allreduce(tensors, name, *how, will_wait=True))
+    return _core.wait(requests.grouped_allreduce(tensors, name, how, will_wait=True))
 
 
 @_operator("allgather")
@@ -102,7 +102,7 @@ def reducescatter(
     process_set: int,
 ) -> Tensor:
     how = (op, prescale, postscale, process_set)
-    return _core.wait(requests.reducescatter(tensor, name, *how, will_wait=True))
+    return _core.wait(requests.reducescatter(tensor, name, how, will_wait=True))
 
 
 # Shapes -----------------------------------------------------------------------------------------

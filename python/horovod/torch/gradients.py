@@ -18,8 +18,8 @@ from horovod.torch import ops, requests
 Tensor = torch.Tensor
 
 
-def reduction_of(optimizer: Any) -> tuple[int, float, float, int | None]:
-    """Operation, factors before and after, and the number of the process set."""
+def reduction_of(optimizer: Any) -> requests.Reduction:
+    """How an optimizer reduces its gradients."""
     factor, set_id = optimizer.gradient_predivide_factor, optimizer.process_set.process_set_id
     if factor == 1.0:
         return optimizer.op, 1.0, 1.0, set_id
@@ -39,7 +39,7 @@ def start(optimizer: Any, p: Tensor) -> tuple[Any, Any]:
             return start_sparse(optimizer, p, grad), None
     tensor, context = optimizer._compression.compress(grad)
     name = optimizer._parameter_names.get(p)
-    return requests.allreduce_(tensor.contiguous(), name, *reduction_of(optimizer)), context
+    return requests.allreduce_(tensor.contiguous(), name, reduction_of(optimizer)), context
 
 
 def unusual_grad(optimizer: Any, p: Tensor) -> Tensor:

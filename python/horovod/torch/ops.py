@@ -89,9 +89,8 @@ def allreduce_async_(
     """Start reducing `tensor` in place on every rank."""
     if op is None or average is not None:
         op = reduce_op(op, average)
-    return requests.allreduce_(
-        tensor, name, op, prescale_factor, postscale_factor, process_set.process_set_id
-    )
+    how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
+    return requests.allreduce_(tensor, name, how)
 
 
 def allreduce_async(
@@ -105,7 +104,7 @@ def allreduce_async(
 ) -> int:
     """Start reducing `tensor` into a new one."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
-    return requests.allreduce(tensor, name, *how)
+    return requests.allreduce(tensor, name, how)
 
 
 def allreduce_(
@@ -120,10 +119,8 @@ def allreduce_(
     """Reduce `tensor` in place: afterwards it is the average of all ranks', or what `op` says."""
     if op is None or average is not None:
         op = reduce_op(op, average)
-    set_id = process_set.process_set_id
-    return _core.wait(
-        requests.allreduce_(tensor, name, op, prescale_factor, postscale_factor, set_id, True)
-    )
+    how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
+    return _core.wait(requests.allreduce_(tensor, name, how, True))
 
 
 def allreduce(
@@ -142,9 +139,9 @@ def allreduce(
     if compiled.is_compiling():
         reduced = compiled.allreduce(compressed, name, *how)
     elif autograd.needs_grad(compressed):
-        reduced = autograd.Allreduce.apply(compressed, name, *how)
+        reduced = autograd.Allreduce.apply(compressed, name, how)
     else:
-        reduced = _core.wait(requests.allreduce(compressed, name, *how, will_wait=True))
+        reduced = _core.wait(requests.allreduce(compressed, name, how, will_wait=True))
     return compression.decompress(reduced, context)
 
 
@@ -159,7 +156,7 @@ def grouped_allreduce_async_(
 ) -> int:
     """Start reducing several tensors in place, as one operation."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
-    return requests.grouped_allreduce_(tensors, name, *how)
+    return requests.grouped_allreduce_(tensors, name, how)
 
 
 def grouped_allreduce_async(
@@ -173,7 +170,7 @@ def grouped_allreduce_async(
 ) -> int:
     """Start reducing several tensors into new ones, as one operation."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
-    return requests.grouped_allreduce(tensors, name, *how)
+    return requests.grouped_allreduce(tensors, name, how)
 
 
 def grouped_allreduce_(
@@ -187,7 +184,7 @@ def grouped_allreduce_(
 ) -> list[Tensor]:
     """Reduce several tensors in place, as one operation."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
-    return _core.wait(requests.grouped_allreduce_(tensors, name, *how, will_wait=True))
+    return _core.wait(requests.grouped_allreduce_(tensors, name, how, will_wait=True))
 
 
 def grouped_allreduce(
@@ -209,7 +206,7 @@ def grouped_allreduce(
     elif autograd.needs_grad(*sources):
         reduced = autograd.GroupedAllreduce.apply(name, how, *sources)
     else:
-        reduced = _core.wait(requests.grouped_allreduce(sources, name, *how, will_wait=True))
+        reduced = _core.wait(requests.grouped_allreduce(sources, name, how, will_wait=True))
     contexts = [context for _, context in pairs]
     return [compression.decompress(*pair) for pair in zip(reduced, contexts)]
 
@@ -384,7 +381,7 @@ def reducescatter_async(
 ) -> int:
     """Start a reduction of which each rank gets its share of the rows."""
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
-    return requests.reducescatter(tensor, name, *how)
+    return requests.reducescatter(tensor, name, how)
 
 
 def reducescatter(
@@ -402,9 +399,9 @@ def reducescatter(
     if compiled.is_compiling():
         reduced = compiled.reducescatter(compressed, name, *how)
     elif autograd.needs_grad(compressed):
-        reduced = autograd.Reducescatter.apply(compressed, name, *how)
+        reduced = autograd.Reducescatter.apply(compressed, name, how)
     else:
-        reduced = _core.wait(requests.reducescatter(compressed, name, *how, will_wait=True))
+        reduced = _core.wait(requests.reducescatter(compressed, name, how, will_wait=True))
     return compression.decompress(reduced, context)
 
 
@@ -418,7 +415,7 @@ def grouped_reducescatter_async(
 ) -> int:
     """Start the same for several tensors, as one operation."""
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
-    return requests.grouped_reducescatter(tensors, name, *how)
+    return requests.grouped_reducescatter(tensors, name, how)
 
 
 def grouped_reducescatter(
@@ -440,7 +437,7 @@ def grouped_reducescatter(
     elif autograd.needs_grad(*sources):
         reduced = autograd.GroupedReducescatter.apply(name, how, *sources)
     else:
-        reduced = _core.wait(requests.grouped_reducescatter(sources, name, *how, will_wait=True))
+        reduced = _core.wait(requests.grouped_reducescatter(sources, name, how, will_wait=True))
     contexts = [context for _, context in pairs]
     return [compression.decompress(*pair) for pair in zip(reduced, contexts)]
 

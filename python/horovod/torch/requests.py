@@ -18,6 +18,8 @@ from horovod.common.util import check_adasum
 
 Tensor = torch.Tensor
 Splits = Union[Tensor, Sequence[int], None]
+# Operation, factors before and after it, and the number of the process set.
+Reduction = tuple[int, float, float, Optional[int]]
 _View = tuple[int, Optional[int], int, tuple[int, ...]]
 
 _DTYPES = {
@@ -95,15 +97,13 @@ def _start(
     views: _View | list[_View],
     sources: Sequence[Tensor],
     result: Any,
-    set_id: int | None,
+    how: Reduction,
     will_wait: bool,
     *,
-    op: int = _core.SUM,
-    prescale: float = 1.0,
-    postscale: float = 1.0,
     root: int = 0,
     splits: Sequence[int] | None = None,
 ) -> int:
+    op, prescale, postscale, set_id = how
     return _core.submit(
         collective,
         label,
@@ -126,18 +126,21 @@ def _check_group(tensors: Sequence[Tensor]) -> None:
         raise ValueError("a group needs at least one tensor")
 
 
+def _check_adasum(how: Reduction) -> None:
+    if how[0] == _core.ADASUM:
+        check_adasum(how[3])
+
+
+def _no_reduction(set_id: int | None) -> Reduction:
+    """For collectives that only move values."""
+    return _core.SUM, 1.0, 1.0, set_id
+
+
 # Collectives ------------------------------------------------------------------------------------
 
 
-def allreduce_(
-    tensor: Tensor,
-    name: str | None,
-    op: int,
-    prescale: float,
-    postscale: float,
-    set_id: int | None,
-    will_wait: bool = False,
-) -> int:
+def allreduce_(tensor: Tensor, name: str | None, how: Reduction, will_wait: bool = False) -> int:
+    op, prescale, postscale, set_id = how
     if op == _core.ADASUM:
         check_adasum(set_id)
     # Not by way of _start, which would cost a tenth of the call.
@@ -156,17 +159,8 @@ def allreduce_(
     )
 
 
-def allreduce(
-    tensor: Tensor,
-    name: str | None,
-    op: int,
-    prescale: float,
-    postscale: float,
-    set_id: int | None,
-    will_wait: bool = False,
-) -> int:
-    if op == _core.ADASUM:
-        check_adasum(set_id)
+def allreduce(tensor: Tensor, name: str | None, how: Reduction, will_wait: bool = False) -> int:
+    _check_adasum(how)
     source = _contiguous(tensor)
     target = torch.empty_like(source)
     return _start(
@@ -176,25 +170,15 @@ def allreduce(
         _between(source, target),
         [source],
         target,
-        set_id,
+        how,
         will_wait,
-        op=op,
-        prescale=prescale,
-        postscale=postscale,
     )
 
 
 def grouped_allreduce_(
-    tensors: Sequence[Tensor],
-    name: str | None,
-    op: int,
-    prescale: float,
-    postscale: float,
-    set_id: int | None,
-    will_wait: bool = False,
+    tensors: Sequence[Tensor], name: str | None, how: Reduction, will_wait: bool = False
 ) -> int:
-    if op == _core.ADASUM:
-        check_adasum(set_id)
+    _check_adasum(how)
     _check_group(tensors)
     group = list(tensors)
     return _start(
@@ -204,25 +188,15 @@ def grouped_allreduce_(
         [_in_place(tensor) for tensor in group],
         group,
         group,
-        set_id,
+        how,
         will_wait,
-        op=op,
-        prescale=prescale,
-        postscale=postscale,
     )
 
 
 def grouped_allreduce(
-    tensors: Sequence[Tensor],
-    name: str | None,
-    op: int,
-    prescale: float,
-    postscale: float,
-    set_id: int | None,
-    will_wait: bool = False,
+    tensors: Sequence[Tensor], name: str | None, how: Reduction, will_wait: bool = False
 ) -> int:
-    if op == _core.ADASUM:
-        check_adasum(set_id)
+    _check_adasum(how)
     _check_group(tensors)
     sources = [_contiguous(tensor) for tensor in tensors]
     targets = [torch.empty_like(source) for source in sources]
@@ -233,11 +207,8 @@ def grouped_allreduce(
         [_between(source, target) for source, target in zip(sources, targets)],
         sources,
         targets,
-        set_id,
+        how,
         will_wait,
-        op=op,
-        prescale=prescale,
-        postscale=postscale,
     )
 
 
@@ -250,7 +221,7 @@ def allgather(tensor: Tensor, name: str | None, set_id: int | None, will_wait: b
         _between(source, None),
         [source],
         lambda outputs: _tensor_of(outputs[0], source.dtype),
-        set_id,
+        _no_reduction(set_id),
         will_wait,
     )
 
@@ -267,7 +238,7 @@ def grouped_allgather(
         [_between(source, None) for source in sources],
         sources,
         lambda outputs: [_tensor_of(out, source.dtype) for out, source in zip(outputs, sources)],
-        set_id,
+        _no_reduction(set_id),
         will_wait,
     )
 
@@ -282,7 +253,7 @@ def broadcast_(
         _in_place(tensor),
         [tensor],
         tensor,
-        set_id,
+        _no_reduction(set_id),
         will_wait,
         root=root,
     )
@@ -300,7 +271,7 @@ def broadcast(
         _between(source, target),
         [source],
         target,
-        set_id,
+        _no_reduction(set_id),
         will_wait,
         root=root,
     )
@@ -333,21 +304,13 @@ def alltoall(
         _between(source, None),
         [source],
         result,
-        set_id,
+        _no_reduction(set_id),
         will_wait,
         splits=_check_splits(splits),
     )
 
 
-def reducescatter(
-    tensor: Tensor,
-    name: str | None,
-    op: int,
-    prescale: float,
-    postscale: float,
-    set_id: int | None,
-    will_wait: bool = False,
-) -> int:
+def reducescatter(tensor: Tensor, name: str | None, how: Reduction, will_wait: bool = False) -> int:
     source = _contiguous(tensor)
     return _start(
         _core.REDUCESCATTER,
@@ -356,22 +319,13 @@ def reducescatter(
         _between(source, None),
         [source],
         lambda outputs: _tensor_of(outputs[0], source.dtype),
-        set_id,
+        how,
         will_wait,
-        op=op,
-        prescale=prescale,
-        postscale=postscale,
     )
 
 
 def grouped_reducescatter(
-    tensors: Sequence[Tensor],
-    name: str | None,
-    op: int,
-    prescale: float,
-    postscale: float,
-    set_id: int | None,
-    will_wait: bool = False,
+    tensors: Sequence[Tensor], name: str | None, how: Reduction, will_wait: bool = False
 ) -> int:
     _check_group(tensors)
     sources = [_contiguous(tensor) for tensor in tensors]
@@ -382,13 +336,12 @@ def grouped_reducescatter(
         [_between(source, None) for source in sources],
         sources,
         lambda outputs: [_tensor_of(out, source.dtype) for out, source in zip(outputs, sources)],
-        set_id,
+        how,
         will_wait,
-        op=op,
-        prescale=prescale,
-        postscale=postscale,
     )
 
 
 def barrier(set_id: int | None) -> None:
-    _core.wait(_start(_core.BARRIER, "barrier", "noname", [], [], None, set_id, True))
+    _core.wait(
+        _start(_core.BARRIER, "barrier", "noname", [], [], None, _no_reduction(set_id), True)
+    )

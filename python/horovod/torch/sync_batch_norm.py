@@ -107,7 +107,8 @@ class _Normalize(torch.autograd.Function):
         sums = torch.stack([wide.sum(ctx.over), (wide * normal).sum(ctx.over)])
         grad_bias, grad_weight = sums.clone()
         name = "sync_batch_norm.gradient_sums"
-        handle = requests.allreduce_(sums, name, _core.SUM, 1.0, 1.0, ctx.set_id, will_wait=True)
+        how = (_core.SUM, 1.0, 1.0, ctx.set_id)
+        handle = requests.allreduce_(sums, name, how, will_wait=True)
         mean_grad, mean_grad_normal = (_core.wait(handle) / total).unbind(0)
         grad_x = None
         if ctx.needs_input_grad[0]:
