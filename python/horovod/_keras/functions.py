@@ -152,22 +152,34 @@ def _places(local: list[Any], optimizer: Any) -> tuple[list[int], int]:
     return [i for i, v in enumerate(trained) if id(inner_variable(v)) in ids], len(trained)
 
 
-def load_model(
-    keras: Any,
-    filepath: Any,
-    custom_optimizers: Iterable[type] | None,
-    custom_objects: dict[str, Any] | None,
-    settings: Settings,
-) -> Any:
-    objects = {cls.__name__: cls for cls in custom_optimizers or ()}
-    objects |= custom_objects or {}
-    model = keras.models.load_model(filepath, custom_objects=objects)
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None and not is_distributed(optimizer):
-        if is_keras_3(optimizer) and str(filepath).endswith((".h5", ".hdf5")):
-            optimizer = _with_state_of_h5(optimizer, model, filepath)
-        model.optimizer = distribute_in_place(keras, optimizer, settings)
-    return model
+def loader(keras: Any, backend: Any) -> Callable[..., Any]:
+    """load_model of a module whose Keras works with this backend."""
+
+    def load_model(
+        filepath: Any,
+        custom_optimizers: Iterable[type] | None = None,
+        custom_objects: dict[str, Any] | None = None,
+        compression: Any = backend.Compression.none,
+        legacy_opts: bool = False,
+    ) -> Any:
+        """A model that was saved with its optimizer, which is then a distributed one.
+
+        custom_optimizers: classes of optimizers that Keras does not know.
+        custom_objects: what else Keras does not know, by name.
+        legacy_opts: makes no difference any more; optimizers are of the class they were saved with.
+        """
+        objects = {cls.__name__: cls for cls in custom_optimizers or ()}
+        objects |= custom_objects or {}
+        model = keras.models.load_model(filepath, custom_objects=objects)
+        optimizer = getattr(model, "optimizer", None)
+        if optimizer is not None and not is_distributed(optimizer):
+            if is_keras_3(optimizer) and str(filepath).endswith((".h5", ".hdf5")):
+                optimizer = _with_state_of_h5(optimizer, model, filepath)
+            settings = Settings(compression=compression)
+            model.optimizer = distribute_in_place(keras, optimizer, settings)
+        return model
+
+    return load_model
 
 
 def _with_state_of_h5(optimizer: Any, model: Any, path: Any) -> Any:

@@ -19,19 +19,6 @@ from horovod.common.basics import Min
 from horovod.common.compression import Compressor, NoneCompressor
 from horovod.common.groups import check_reduction, grouped
 
-__all__ = [
-    "Accumulator",
-    "Compression",
-    "all_true",
-    "array",
-    "check",
-    "current_graph",
-    "reduce",
-    "result",
-    "scratch",
-    "tensor",
-]
-
 tensor = array = np.asarray
 result = np.asarray  # arrays of JAX would cut float64 to float32
 scratch = contextlib.nullcontext

@@ -12,84 +12,38 @@ except ImportError as error:
         f"horovod.keras needs Keras, which cannot be imported ({error}); pip install keras"
     ) from error
 
-from horovod import __version__
 from horovod._keras import functions as _functions
 from horovod._keras.backends import backend_of
+from horovod._keras.basics import *  # noqa: F403
+from horovod._keras.basics import Average, Sum, global_process_set
+from horovod._keras.basics import __all__ as _basics_names
 from horovod._keras.settings import Settings
 from horovod._keras.wrap import distribute
-from horovod.common.basics import (
-    Adasum,
-    Average,
-    Sum,
-    ccl_built,
-    cross_rank,
-    cross_size,
-    cuda_built,
-    ddl_built,
-    gloo_built,
-    gloo_enabled,
-    init,
-    is_initialized,
-    local_rank,
-    local_size,
-    mpi_built,
-    mpi_enabled,
-    mpi_threads_supported,
-    nccl_built,
-    rank,
-    rocm_built,
-    shutdown,
-    size,
-    start_timeline,
-    stop_timeline,
-)
-from horovod.common.process_sets import ProcessSet, global_process_set
+from horovod.common.basics import Adasum
+from horovod.common.process_sets import ProcessSet
 from horovod.common.util import groups_of
 
 _backend = backend_of(_keras)
 Compression = _backend.Compression
 allgather, broadcast, reducescatter = _functions.collectives(_backend)
+load_model = _functions.loader(_keras, _backend)
 
 from horovod.keras import callbacks, elastic  # noqa: E402
 
-__all__ = [
+__all__ = [  # noqa: PLE0604
+    *_basics_names,
     "Adasum",
-    "Average",
     "Compression",
     "DistributedOptimizer",
     "PartialDistributedOptimizer",
-    "Sum",
-    "__version__",
     "allgather",
     "allreduce",
     "broadcast",
     "broadcast_global_variables",
     "callbacks",
-    "ccl_built",
-    "cross_rank",
-    "cross_size",
-    "cuda_built",
-    "ddl_built",
     "elastic",
-    "global_process_set",
-    "gloo_built",
-    "gloo_enabled",
-    "init",
-    "is_initialized",
     "load_model",
-    "local_rank",
-    "local_size",
-    "mpi_built",
-    "mpi_enabled",
-    "mpi_threads_supported",
-    "nccl_built",
-    "rank",
     "reducescatter",
-    "rocm_built",
-    "shutdown",
-    "size",
-    "start_timeline",
-    "stop_timeline",
 ]
 
 
@@ -195,20 +149,3 @@ def allreduce(
         op = Average if average in (None, True) else Sum
     factors = prescale_factor, postscale_factor
     return _functions.allreduce(_backend, value, name, op, *factors, compression)
-
-
-def load_model(
-    filepath: Any,
-    custom_optimizers: Any = None,
-    custom_objects: dict[str, Any] | None = None,
-    compression: Any = Compression.none,
-    legacy_opts: bool = False,
-) -> Any:
-    """A model that was saved with its optimizer, which is then a distributed one.
-
-    custom_optimizers: classes of optimizers that Keras does not know.
-    custom_objects: what else Keras does not know, by name.
-    legacy_opts: makes no difference any more; optimizers are of the class they were saved with.
-    """
-    settings = Settings(compression=compression)
-    return _functions.load_model(_keras, filepath, custom_optimizers, custom_objects, settings)

@@ -14,21 +14,8 @@ from horovod._keras import graph
 from horovod._keras.settings import Settings
 from horovod.common.basics import Min
 from horovod.tensorflow import mpi_ops
-from horovod.tensorflow.compression import Compression
+from horovod.tensorflow.compression import Compression  # noqa: F401 (part of Backend)
 from horovod.tensorflow.gradients import check_reduction, reduce_gradients
-
-__all__ = [
-    "Accumulator",
-    "Compression",
-    "all_true",
-    "array",
-    "check",
-    "current_graph",
-    "reduce",
-    "result",
-    "scratch",
-    "tensor",
-]
 
 tensor = tf.convert_to_tensor
 

@@ -13,20 +13,7 @@ import torch
 import horovod.torch as hvd
 from horovod._keras.settings import Settings
 from horovod.common.groups import check_reduction, grouped
-from horovod.torch.compression import Compression
-
-__all__ = [
-    "Accumulator",
-    "Compression",
-    "all_true",
-    "array",
-    "check",
-    "current_graph",
-    "reduce",
-    "result",
-    "scratch",
-    "tensor",
-]
+from horovod.torch.compression import Compression  # noqa: F401 (part of Backend)
 
 
 def tensor(value: Any) -> torch.Tensor:
