@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What horovod.keras and horovod.tensorflow.keras share. It imports no framework by itself."""
+"""Code that horovod.keras and horovod.tensorflow.keras share. It imports no framework itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 
 __all__ = ["create_distributed_optimizer"]
 
-_PRE_TF_2_4_0 = False  # TensorFlow 2.13 is the oldest that works
+_PRE_TF_2_4_0 = False  # the oldest supported TensorFlow is 2.13
 
 
 def create_distributed_optimizer(
@@ -30,7 +30,10 @@ def create_distributed_optimizer(
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
 ) -> Any:
-    """hvd.DistributedOptimizer for any module of Keras, such as tf.keras."""
+    """hvd.DistributedOptimizer for any module of Keras, such as tf.keras.
+
+    The arguments are those of horovod.tensorflow.keras.DistributedOptimizer.
+    """
     settings = Settings(
         compression=compression,
         name=name,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks for model.fit, but for their base class, which each Keras has of its own."""
+"""Callbacks for model.fit without their base class, which differs between versions of Keras."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ Multiplier = Union[float, Callable[[float], float]]
 
 
 class BroadcastGlobalVariables:
-    """Gives all ranks the root's weights and state of the optimizer, after the first batch.
+    """Copies the weights and the optimizer state of the root to all ranks after the first batch.
 
-    Not before it: only then has the optimizer all its variables.
+    Not before the first batch, because the optimizer creates its variables in it.
 
-    device: makes no difference any more.
-    local_variables: variables that each rank keeps as they are.
+    root_rank: the rank whose values are copied.
+    device: ignored.
+    local_variables: variables that are not overwritten.
     """
 
     model: Any
@@ -41,7 +42,7 @@ class BroadcastGlobalVariables:
         self.broadcast_done = False
 
     def register_local_var(self, var: Any) -> None:
-        """Leave a variable as it is on each rank."""
+        """Exclude a variable: each rank keeps its own value."""
         self.local_variables.append(var)
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -55,11 +56,11 @@ class BroadcastGlobalVariables:
 
 
 class MetricAverage:
-    """Averages what has been measured in an epoch over all ranks.
+    """Averages the metrics of an epoch across all ranks.
 
-    Callbacks that look at it, such as ReduceLROnPlateau or TensorBoard, come after this one.
+    Put it before callbacks that read metrics, such as ReduceLROnPlateau or TensorBoard.
 
-    device: makes no difference any more.
+    device: ignored.
     """
 
     def __init__(self, device: str = "") -> None:
@@ -79,13 +80,18 @@ def _is_number(value: Any) -> bool:
 
 
 class LearningRateSchedule:
-    """Sets the learning rate to initial_lr * multiplier(epoch) in epochs from start to end.
+    """Sets the learning rate to initial_lr * multiplier(epoch) from start_epoch to end_epoch.
 
-    multiplier: a function of the epoch; or a number m, for m ** (epoch - start_epoch).
-    staircase: once at the beginning of each epoch; else with each batch, with parts of an epoch.
-    momentum_correction: a step of the optimizer that changes the learning rate scales the momentum
-        by the same factor, as what has come together in it has been scaled by the old one.
-    steps_per_epoch: batches of an epoch, where Keras does not know.
+    multiplier: a function of the epoch, or a number m, which means m ** (epoch - start_epoch).
+    start_epoch, end_epoch: the first epoch, and the first one after the last; by default no end.
+    staircase: set the rate once at the beginning of each epoch. Otherwise set it for each batch,
+        with fractions of an epoch.
+    momentum_correction: when the learning rate changes, scale the momentum by the same factor for
+        one step, because the accumulated momentum was scaled by the old rate.
+    steps_per_epoch: the number of batches of an epoch; needed if Keras does not know it.
+
+    Raises ValueError without initial_lr; and at the beginning of the training if the number of
+    batches is needed and unknown.
     """
 
     model: Any
@@ -148,7 +154,7 @@ class LearningRateSchedule:
             logs["lr"] = self._rate()
 
     def _optimizer(self) -> Any:
-        """The one that has the learning rate and the momentum."""
+        """The optimizer that has the learning rate and the momentum."""
         return getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
 
     def _rate(self) -> float:
@@ -160,7 +166,7 @@ class LearningRateSchedule:
         new = self.initial_lr * self.multiplier(epoch)
         optimizer = self._optimizer()
         optimizer.learning_rate = new
-        # A factor that Keras gives back as it was, but for rounding, is none.
+        # A difference within rounding is not a change: Keras stores the rate as float32.
         if self.momentum_correction and old > 0 and not np.isclose(new, old, rtol=1e-6, atol=0):
             self._correct_momentum(optimizer, new / old)
 
@@ -172,8 +178,8 @@ class LearningRateSchedule:
             self._momentum_to_restore = float(array_of(momentum))
             optimizer.momentum = self._momentum_to_restore * factor
             return
-        # A number is part of the compiled step and cannot be changed any more. What it is
-        # multiplied by can: that comes to the same.
+        # A momentum that is a plain number is compiled into the step and cannot be changed. Scaling
+        # the accumulated momentum instead has the same effect.
         for name in ("momentums", "_momentums"):
             for variable in getattr(optimizer, name, None) or ():
                 if variable is not None:
@@ -181,18 +187,22 @@ class LearningRateSchedule:
 
 
 def _steps_per_epoch(params: dict[str, Any]) -> int | None:
-    """How many batches Keras says that an epoch has."""
+    """The number of batches of an epoch, if Keras knows it."""
     samples, rows = params.get("samples"), params.get("batch_size")
-    # In a graph Keras counts samples.
+    # In a graph Keras reports the number of samples.
     if not params.get("steps") and samples and rows:
         return -(-samples // rows)
     return params.get("steps")
 
 
 class LearningRateWarmup(LearningRateSchedule):
-    """Raises the learning rate from initial_lr / size to initial_lr within some epochs.
+    """Raises the learning rate from initial_lr / size to initial_lr during the first epochs.
 
-    initial_lr: that of the whole job, as a rule that of one process times the number of ranks.
+    initial_lr: the rate of the whole job, usually the rate of one process times the number of
+        ranks.
+    warmup_epochs: the number of epochs until the rate is initial_lr.
+    momentum_correction, steps_per_epoch: as for LearningRateSchedule.
+    verbose: 1 prints the rate after the warm-up.
     """
 
     def __init__(
@@ -204,7 +214,7 @@ class LearningRateWarmup(LearningRateSchedule):
         verbose: int = 0,
     ) -> None:
         def multiplier(epoch: float) -> float:
-            # The last batch of the last epoch is the first with the full rate.
+            # The last batch of the last warm-up epoch is the first one with the full rate.
             epoch += 1.0 / (self.steps_per_epoch or 1)
             return (epoch * (size() - 1) / warmup_epochs + 1) / size()
 
@@ -226,7 +236,7 @@ class LearningRateWarmup(LearningRateSchedule):
 
 
 class BestModel:
-    """What is particular about a checkpoint whose path is set later."""
+    """A checkpoint whose path is set after it is created; ValueError if it is not set."""
 
     filepath: Any
 
@@ -237,5 +247,5 @@ class BestModel:
 
 
 def placeholder(save_weights_only: bool) -> str:
-    """A path that Keras accepts, until there is one."""
+    """A path that the constructor of Keras accepts; the user sets the real path later."""
     return "best.weights.h5" if save_weights_only else "best.keras"

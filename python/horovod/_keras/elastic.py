@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training with model.fit that goes on after a failure."""
+"""Training with model.fit that continues after a failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from horovod.common.exceptions import HorovodInternalError
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate `train(state, ...)`, so that it goes on from the last commit after a failure."""
+    """Decorate `train(state, ...)` so that it continues from the last commit after a failure."""
 
     @functools.wraps(func)
     def translated(*args: Any, **kwargs: Any) -> Any:
@@ -36,9 +36,9 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_of_horovod(error: Exception) -> bool:
-    """Whether TensorFlow hands on that the job has failed, which a new start can cure.
+    """Whether an error of TensorFlow reports a failure of the job, which a restart can repair.
 
-    What it names otherwise, such as FailedPreconditionError for ranks that disagree, fails again.
+    Other errors, such as FailedPreconditionError for ranks that disagree, would occur again.
     """
     names = {cls.__name__ for cls in type(error).__mro__}
     failed = {"UnknownError", "InternalError"}
@@ -51,10 +51,11 @@ def _reset() -> None:
 
 
 class KerasState(ObjectState):
-    """What a training goes on from: `KerasState(model, optimizer=None, epoch=0, batch=0)`.
+    """The state that training continues from: `KerasState(model, epoch=0, batch=0)`.
 
-    The weights of the model and the state of the optimizer, which is by default the one that it
-    is compiled with, and whatever else is given by name.
+    model: a model that is built; ValueError otherwise.
+    optimizer: by default the optimizer that the model is compiled with.
+    kwargs: other objects; they become attributes.
     """
 
     def __init__(self, model: Any, optimizer: Any = None, **kwargs: Any) -> None:
@@ -80,7 +81,7 @@ class KerasState(ObjectState):
         sync_model(self.model)
         variables, known = self._variables(), len(self._values)
         write(variables[:known], self._values)
-        # Variables that the optimizer has got since are as they were when they came.
+        # Variables that the optimizer has created since the last commit are reset to zero.
         write(variables[known:], [0 * value for value in read(variables[known:])])
         self._forget_passes()
         super().restore()
@@ -103,7 +104,7 @@ class KerasState(ObjectState):
         self._values = read(self._variables())
 
     def _forget_passes(self) -> None:
-        """Ranks that have come since have none of a step that has begun."""
+        """Drop the passes of a step that has begun; ranks that have just joined have none."""
         optimizer = self.optimizer
         for candidate in (optimizer, getattr(optimizer, "inner_optimizer", None)):
             if isinstance(candidate, Distributed) and candidate._hvd.accumulator is not None:
@@ -111,7 +112,7 @@ class KerasState(ObjectState):
 
 
 def _build(optimizer: Any, model: Any) -> None:
-    """All variables, so that a rank that has just come has as many as the others."""
+    """Create all variables, so that a rank that has just joined has as many as the other ranks."""
     if hasattr(optimizer, "_create_all_weights"):
         optimizer._create_all_weights(model.trainable_variables)
     elif not getattr(optimizer, "built", getattr(optimizer, "_built", False)):
@@ -119,7 +120,7 @@ def _build(optimizer: Any, model: Any) -> None:
 
 
 class CommitState:
-    """Commits the state every so many batches, and at the end of each epoch."""
+    """Commits the state after every `batches_per_commit` batches and at the end of each epoch."""
 
     def __init__(self, state: Any, batches_per_commit: int = 1) -> None:
         super().__init__()
@@ -128,7 +129,7 @@ class CommitState:
         self.batches_remaining = batches_per_commit
 
     def on_train_begin(self, logs: Any = None) -> None:
-        # Those of ranks that have gone on and of those that have come have to commit together.
+        # Ranks that have just joined and ranks that continue have to commit at the same batches.
         self.batches_remaining = self.batches_per_commit
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -142,10 +143,10 @@ class CommitState:
 
 
 class UpdateBatchState:
-    """Keeps in state.batch which batch of the epoch was the last.
+    """Sets state.batch to the last batch of the epoch.
 
-    To other callbacks `params["steps"]` says how much is left of an epoch that is resumed. How many
-    batches it has is up to fit: pass steps_per_epoch.
+    In an epoch that is resumed, it sets `params["steps"]` for other callbacks to the number of the
+    remaining batches. It does not shorten the epoch itself: pass steps_per_epoch to fit.
     """
 
     params: dict[str, Any]
@@ -172,7 +173,7 @@ class UpdateBatchState:
 
 
 class UpdateEpochState:
-    """Keeps in state.epoch how many epochs have been done, with those before a failure."""
+    """Sets state.epoch to the number of completed epochs, including those before a failure."""
 
     def __init__(self, state: Any) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values and variables of Keras, by way of arrays of numpy, whatever the backend."""
+"""Collectives on values and variables of Keras, as arrays of numpy, for every backend."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def allreduce(
     postscale_factor: float,
     compression: Any,
 ) -> Any:
+    """The allreduce of both modules; the caller has turned `average` into `op`."""
     how = name, op, prescale_factor, postscale_factor
     given = backend.array(value)
     if compression is backend.Compression.none:
@@ -37,26 +38,30 @@ def allreduce(
 
 
 def collectives(backend: Any) -> tuple[Callable[..., Any], ...]:
-    """allgather, broadcast and reducescatter of a module whose Keras works with this backend."""
+    """Make allgather, broadcast and reducescatter for a backend."""
 
     def allgather(value: Any, name: str | None = None) -> Any:
-        """All ranks' values, one after the other along the first dimension."""
+        """Concatenate the values of all ranks along the first dimension, in rank order."""
         return backend.result(arrays.allgather(backend.array(value), name))
 
     def broadcast(value: Any, root_rank: int, name: str | None = None) -> Any:
-        """The value of the root."""
+        """The value of the root rank."""
         return backend.result(arrays.grouped_broadcast([backend.array(value)], root_rank, name)[0])
 
     def reducescatter(value: Any, name: str | None = None, op: int = Average) -> Any:
-        """This rank's rows of the average, or of what `op` says."""
+        """Reduce the values of all ranks and return this rank's share of the rows.
+
+        op: hvd.Average or hvd.Sum.
+        """
         return backend.result(arrays.reducescatter(backend.array(value), name, op))
 
     return allgather, broadcast, reducescatter
 
 
 def array_of(variable: Any) -> np.ndarray:
-    """What is in a variable of any Keras and backend."""
-    # The one of Keras 3 refuses numpy where its tensor is cast or on another device.
+    """The value of a variable of any Keras and backend."""
+    # A variable of Keras 3 cannot be converted directly if autocast is on or if it is on another
+    # device.
     if type(variable).__module__.startswith("keras.") and hasattr(variable, "path"):
         import keras
 
@@ -67,15 +72,14 @@ def array_of(variable: Any) -> np.ndarray:
 
 
 def read(variables: Sequence[Any]) -> list[np.ndarray]:
-    """What is in variables."""
-    # All in one run of a session.
+    """The values of variables; in a graph, by one run of a session."""
     if graph.is_current():
         return graph.read(variables)
     return [array_of(variable) for variable in variables]
 
 
 def write(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
-    """Overwrite variables."""
+    """Assign values to variables; in a graph, by the session of Keras."""
     if graph.is_current():
         graph.write(variables, values)
         return
@@ -84,13 +88,13 @@ def write(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
 
 
 def broadcast_variables(variables: Sequence[Any], root_rank: int, name: str) -> None:
-    """Overwrite variables with those of the root."""
-    # Scalars of numpy are no arrays any more: assign wants the shape of the variable.
+    """Overwrite variables with those of the root rank."""
+    # grouped_broadcast returns arrays even for scalars: assign needs the shape of the variable.
     write(variables, arrays.grouped_broadcast(read(variables), root_rank, name))
 
 
 def optimizer_variables(optimizer: Any) -> list[Any]:
-    """A method of Keras 2, and an attribute since."""
+    """The variables of an optimizer: a method in old optimizers of Keras 2, an attribute later."""
     if optimizer is None:
         return []
     variables = optimizer.variables
@@ -98,15 +102,15 @@ def optimizer_variables(optimizer: Any) -> list[Any]:
 
 
 def sync_model(model: Any) -> None:
-    """Write back what the step of a training with JAX has in hand."""
+    """Write the state of a running training step of JAX back into the variables."""
     if hasattr(model, "jax_state_sync") and getattr(model, "_jax_state", None):
         model.jax_state_sync()
 
 
 def shared_variables(model: Any, optimizer: Any, local_variables: Iterable[Any]) -> list[Any]:
-    """The variables of a model and its optimizer that are to be the same on all ranks.
+    """The variables of a model and its optimizer that have to be the same on all ranks.
 
-    Those are not: local variables, what the optimizer keeps for them, states of random numbers and
+    Not included: local variables, the optimizer's variables for these, states of random numbers and
     metrics.
     """
     local = list(local_variables)
@@ -121,17 +125,17 @@ def shared_variables(model: Any, optimizer: Any, local_variables: Iterable[Any])
 
 
 def inner_variable(variable: Any) -> Any:
-    """The same object for a variable of Keras 3 and for that of the framework in it."""
+    """The variable of the framework inside a variable of Keras 3; other variables as they are."""
     return getattr(variable, "_value", None) if hasattr(variable, "_autocast") else variable
 
 
 def _kept_for(local: list[Any], optimizer: Any) -> list[Any]:
-    """Moments and the like."""
+    """The variables that an optimizer keeps for local variables, such as moments."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     if hasattr(optimizer, "_slots"):  # Keras 2 before 2.11
         keys = [getattr(variable, "_unique_id", None) for variable in local]
         return [slot for key in keys for slot in optimizer._slots.get(key, {}).values()]
-    # Since then there are lists of them, in the order of the variables.
+    # Later optimizers keep lists of them, in the order of the variables.
     places, count = _places(local, optimizer)
     kept = []
     for name, values in vars(optimizer).items():
@@ -142,7 +146,7 @@ def _kept_for(local: list[Any], optimizer: Any) -> list[Any]:
 
 
 def _places(local: list[Any], optimizer: Any) -> tuple[list[int], int]:
-    """Places of variables among those that the optimizer trains, and how many it trains."""
+    """The indices of local variables among those that the optimizer trains, and their number."""
     if hasattr(optimizer, "_index_dict"):  # Keras 2
         index = optimizer._index_dict
         keys = [getattr(variable, "_unique_id", None) for variable in local]
@@ -153,7 +157,7 @@ def _places(local: list[Any], optimizer: Any) -> tuple[list[int], int]:
 
 
 def loader(keras: Any, backend: Any) -> Callable[..., Any]:
-    """load_model of a module whose Keras works with this backend."""
+    """Make load_model for a module of Keras and its backend."""
 
     def load_model(
         filepath: Any,
@@ -162,11 +166,13 @@ def loader(keras: Any, backend: Any) -> Callable[..., Any]:
         compression: Any = backend.Compression.none,
         legacy_opts: bool = False,
     ) -> Any:
-        """A model that was saved with its optimizer, which is then a distributed one.
+        """Load a model that was saved with its optimizer, and make the optimizer a distributed one.
 
-        custom_optimizers: classes of optimizers that Keras does not know.
-        custom_objects: what else Keras does not know, by name.
-        legacy_opts: makes no difference any more; optimizers are of the class they were saved with.
+        filepath: as for keras.models.load_model.
+        custom_optimizers: classes of optimizers that are not part of Keras.
+        custom_objects: name -> other objects that are not part of Keras.
+        compression: hvd.Compression.fp16 or bf16 sends gradients with 16 bits.
+        legacy_opts: ignored; the optimizer has the class that it was saved with.
         """
         objects = {cls.__name__: cls for cls in custom_optimizers or ()}
         objects |= custom_objects or {}
@@ -183,7 +189,10 @@ def loader(keras: Any, backend: Any) -> Callable[..., Any]:
 
 
 def _with_state_of_h5(optimizer: Any, model: Any, path: Any) -> Any:
-    """Keras 3 builds an optimizer from such a file for no variables at all, and loses its state."""
+    """Restore the state of an optimizer from an HDF5 file.
+
+    Keras 3 builds the optimizer of such a file without variables and loses its state.
+    """
     if len(optimizer._trainable_variables) == len(model.trainable_variables):
         return optimizer
     import h5py

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variables in graphs of TensorFlow 1, which have values in the session of Keras only."""
+"""Variables in graphs of TensorFlow 1, whose values only the session of Keras has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def is_current() -> bool:
-    """Whether operations go into a graph that a session runs."""
+    """Whether new operations are added to a graph that a session runs."""
     tf = sys.modules.get("tensorflow")
     if tf is None or tf.executing_eagerly():
         return False
@@ -19,7 +19,10 @@ def is_current() -> bool:
 
 
 def keras_backend() -> Any:
-    """The backend of tf.keras, which has the session."""
+    """The backend of tf.keras, which has the session.
+
+    Raises RuntimeError for Keras 3, which has no sessions.
+    """
     import tensorflow as tf
 
     backend = tf.compat.v1.keras.backend

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of Keras with JAX: the compiled step calls back into Python once, for all of them.
+"""Gradients of Keras with JAX; implements horovod._keras.backends.Backend.
 
-Such a call waits for the other ranks, so that nothing overlaps with it.
+The compiled step calls back into Python once, for all gradients. The call waits for the other
+ranks, so the reduction does not overlap with computation.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from horovod.common.compression import Compressor, NoneCompressor
 from horovod.common.groups import check_reduction, grouped
 
 tensor = array = np.asarray
-result = np.asarray  # arrays of JAX would cut float64 to float32
+result = np.asarray  # not an array of JAX, which would turn float64 into float32
 scratch = contextlib.nullcontext
 
 
 def current_graph() -> Any:
-    """One for all: a step is traced as a whole."""
+    """A step is traced as a whole, so one object identifies all code."""
     return Accumulator
 
 
@@ -44,13 +45,13 @@ class _CastCompressor(Compressor):
 
 
 class FP16Compressor(_CastCompressor):
-    """Floats travel as float16: three decimal digits, up to 65504."""
+    """Sends floats as float16: three decimal digits, values up to 65504."""
 
     dtype = np.float16
 
 
 class BF16Compressor(_CastCompressor):
-    """Floats travel as bfloat16: two decimal digits, as far as float32 reaches."""
+    """Sends floats as bfloat16: two decimal digits, the range of float32."""
 
     dtype = jax.numpy.bfloat16
 
@@ -67,15 +68,15 @@ def check(settings: Settings) -> None:
     check_reduction(settings.op, settings.gradient_predivide_factor, settings.groups, id)
     if settings.backward_passes_per_step > 1:
         raise ValueError(
-            "backward_passes_per_step cannot be used with JAX, whose compiled step knows the "
+            "backward_passes_per_step cannot be used with JAX, whose compiled step can change "
             "variables of Keras only; pass gradient_accumulation_steps to the optimizer of Keras"
         )
 
 
 def _on_host(function: Any, values: list[Any]) -> list[Any]:
-    """What a function of arrays of numpy gives, which has the shapes of the values."""
+    """Call a function of numpy arrays from compiled code; results have the shapes of `values`."""
     shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in values]
-    # In order: there may be two such calls in a step, and all ranks have to come to them alike.
+    # Ordered: a step may contain two such calls, and all ranks have to make them in the same order.
     return list(io_callback(function, shapes, *values, ordered=True))
 
 
@@ -129,4 +130,4 @@ def all_true(flag: Any, settings: Settings, name: str) -> Any:
 
 
 class Accumulator:
-    """There is none; see check()."""
+    """Not supported; check() rejects several passes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers of Keras 2, those of before 2.11 and those since."""
+"""Optimizers of Keras 2, before 2.11 and later."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from horovod._keras.optimizer import Distributed
 
 
 class DistributedKeras2(Distributed):
-    """Keras 2 has a method for it, which an optimizer that scales the loss calls at the right time.
+    """Overrides the method of Keras 2 that reduces gradients.
 
-    It is called aggregate_gradients, and _aggregate_gradients by optimizers of before 2.11.
+    A LossScaleOptimizer calls it at the right time. Its name is aggregate_gradients, and
+    _aggregate_gradients before 2.11.
     """
 
     def aggregate_gradients(self, grads_and_vars: Any) -> Any:
         pairs = list(grads_and_vars)
-        # Passes are added up by apply_gradients, which calls this within the branch of a graph.
+        # With several passes, apply_gradients adds them up; it calls this in a branch of a graph.
         if not pairs or self._hvd_settings.backward_passes_per_step > 1:
             return pairs
         gradients, variables = zip(*pairs)
@@ -28,9 +29,9 @@ class DistributedKeras2(Distributed):
     def _compute_gradients(
         self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
     ) -> list[tuple[Any, Any]]:
-        """Gradients of all ranks, with their variables, ready for apply_gradients.
+        """Pairs of reduced gradients and their variables, ready for apply_gradients.
 
-        minimize() of optimizers of before 2.11 calls it.
+        minimize() of optimizers before 2.11 calls it.
         """
         plain = getattr(super(), "_compute_gradients", _gradients_of)
         pairs = list(plain(loss, var_list, grad_loss=grad_loss, tape=tape))
@@ -44,18 +45,18 @@ class DistributedKeras2(Distributed):
         pairs = list(grads_and_vars)
         if self._hvd_settings.backward_passes_per_step == 1:
             applied = plain(pairs, *args, **kwargs)
-            # It reduces nothing if told so, but what was reduced has been applied now.
+            # A caller may switch the reduction off. In either case the gradients are applied now.
             self._hvd.reduced_in = None
             return applied
         gradients, variables = zip(*pairs)
         self._hvd_make_variables(variables)
         ready = self._hvd_ready(gradients, variables)
         done = self._hvd_step(ready, lambda: plain(list(zip(ready, variables)), *args, **kwargs))
-        # A graph of TensorFlow 1 does what somebody fetches.
+        # In a graph of TensorFlow 1 the caller has to fetch an operation.
         return self.iterations if done is None else done  # type: ignore[attr-defined]
 
     def _hvd_make_variables(self, variables: Sequence[Any]) -> None:
-        """All that there will be: they cannot be made in the branch of a graph."""
+        """Create all variables of the optimizer now: a branch of a graph cannot create them."""
         import tensorflow as tf
 
         with tf.init_scope():
@@ -66,7 +67,7 @@ class DistributedKeras2(Distributed):
 
 
 class DistributedScaling(Distributed):
-    """A LossScaleOptimizer of Keras 2 around a distributed optimizer, which does the work."""
+    """A LossScaleOptimizer of Keras 2 around a distributed optimizer, which reduces gradients."""
 
     inner_optimizer: Any
 
@@ -92,7 +93,7 @@ class DistributedScaling(Distributed):
     def _compute_gradients(
         self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
     ) -> list[tuple[Any, Any]]:
-        """The same, of the scaled loss: an infinity of one rank is one of all ranks."""
+        """As above, for the scaled loss: an infinity of one rank reaches all ranks."""
         import tensorflow as tf
 
         tape = tf.GradientTape() if tape is None else tape
@@ -106,7 +107,7 @@ class DistributedScaling(Distributed):
 
 
 def _gradients_of(loss: Any, var_list: Any, grad_loss: Any, tape: Any) -> list[tuple[Any, Any]]:
-    """What optimizers of before 2.11 do; later ones know no grad_loss."""
+    """Compute gradients as optimizers before 2.11 do; later ones have no grad_loss."""
     import tensorflow as tf
 
     if not callable(loss) and tape is None:

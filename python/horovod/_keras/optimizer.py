@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers of Keras 2 and 3 that reduce gradients before they apply them.
 
-A distributed optimizer is an instance of a class that is made for it: a subclass of its own class
-by the same name. The settings are an attribute of that class, so that an optimizer that is made
-from its configuration is distributed too. Nothing is added to the configuration or to the
-variables: what is saved is what the plain optimizer would have saved.
+Each distributed optimizer has a class of its own: a subclass of the plain class with the same name.
+The settings are an attribute of that class, so an optimizer that is made from its configuration is
+distributed too. The configuration and the variables are those of the plain optimizer, so a saved
+model is the same as without Horovod.
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ from typing import Any
 
 from horovod._keras.settings import Settings
 
-# How many optimizers of each name have reduced gradients. They are told apart by the order in
-# which they do so for the first time: ranks may have made others before, such as to load a model.
+# Name -> number of optimizers of this name that have reduced gradients. Several optimizers of one
+# name are numbered in the order of their first reduction. The order of creation would not do: a
+# rank may have created other optimizers before, for instance to load a model.
 _in_use: collections.Counter[str] = collections.Counter()
 
 
 class CallableList(list):
-    """A list for code that reads `optimizer.variables` and code that calls it."""
+    """A list for code that reads `optimizer.variables` and for code that calls it."""
 
     def __call__(self) -> CallableList:
         return self
 
 
 class _Progress:
-    """What an optimizer has besides its settings. A plain object, which Keras does not track."""
+    """The state of a distributed optimizer. A plain object, so that Keras does not track it."""
 
     def __init__(self) -> None:
         self.name: str | None = None
         self.local_variables: list[Any] = []
         self.accumulator: Any = None
-        # The graph in which gradients have been reduced that are still to be applied there.
+        # The graph in which gradients are reduced but not yet applied.
         self.reduced_in: Callable[[], Any] | None = None
 
 
 class Distributed:
-    """What is put before the class of an optimizer."""
+    """The base class that comes before the class of the plain optimizer."""
 
     _hvd_settings: Settings
     _hvd_backend: Any
@@ -53,17 +54,17 @@ class Distributed:
 
     @property
     def variables(self) -> CallableList:
-        """The variables of the optimizer; `variables()` gives the same."""
-        # A method in old optimizers of Keras 2, and an attribute since.
+        """The variables of the optimizer; `variables()` returns the same list."""
+        # A method in old optimizers of Keras 2, an attribute later.
         variables = super().variables  # type: ignore[misc]
         return CallableList(variables() if callable(variables) else variables)
 
     def register_local_var(self, var: Any) -> None:
-        """Keep the gradient of a variable on this rank, for weights that ranks do not share."""
+        """Exclude a variable from the reduction; its gradient stays on this rank."""
         self._hvd.local_variables.append(var)
 
     def _hvd_local_variables(self) -> list[Any]:
-        # Layers may have got their weights since.
+        # Layers may have created their weights after the settings were made.
         of_layers = [
             v for layer in self._hvd_settings.local_layers for v in layer.trainable_weights
         ]
@@ -82,7 +83,7 @@ class Distributed:
     def _allreduce_grads(
         self, grads: Sequence[Any], vars: Sequence[Any], use_generic_names: bool = False
     ) -> list[Any]:
-        """The reductions of gradients, in their order."""
+        """The reduced gradients, in their order."""
         return self._hvd_backend.reduce(
             list(grads),
             list(vars),
@@ -92,9 +93,9 @@ class Distributed:
         )
 
     def _allreduce(self, grads: Sequence[Any], vars: Sequence[Any]) -> list[Any]:
-        """Gradients ready to be applied: added up over passes, and reduced with the last of them.
+        """Gradients that are ready to be applied: added up over passes, reduced after the last one.
 
-        The next step of the optimizer in the same graph takes them as they are.
+        The next step of the optimizer in the same graph does not reduce them again.
         """
         if self._hvd_settings.backward_passes_per_step == 1:
             ready = self._allreduce_grads(grads, vars)
@@ -104,9 +105,9 @@ class Distributed:
         return list(ready)
 
     def _hvd_ready(self, grads: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """Gradients ready to be applied, by _allreduce unless that has been called for them."""
+        """Gradients that are ready to be applied; calls _allreduce unless the user has done so."""
         reduced_in, self._hvd.reduced_in = self._hvd.reduced_in, None
-        # Gradients that were reduced elsewhere, and perhaps never applied, are none of these.
+        # Gradients that were reduced in another graph, and perhaps never applied, are not these.
         if reduced_in is not None and reduced_in() is self._hvd_backend.current_graph():
             return list(grads)
         ready = self._allreduce(grads, variables)
@@ -124,7 +125,7 @@ class Distributed:
         return self._hvd.accumulator
 
     def _hvd_step(self, ready: Sequence[Any], apply: Callable[[], Any]) -> Any:
-        """`apply()` after the last pass; else only count the step."""
+        """Call `apply` after the last pass; after other passes only count the step."""
         if self._hvd_settings.backward_passes_per_step == 1:
             return apply()
         return self._hvd_accumulator().step(ready, apply, lambda: _step_counter(self).assign_add(1))
@@ -155,8 +156,7 @@ class DistributedKeras3(Distributed):
     def stateless_apply(
         self, optimizer_variables: Any, grads: Sequence[Any], trainable_variables: Any
     ) -> Any:
-        # It calls apply() in the end, but for a LossScaleOptimizer, which has to see what is
-        # reduced.
+        # It calls apply(), except in a LossScaleOptimizer, which checks the reduced gradients.
         if hasattr(self, "inner_optimizer"):
             grads = self._hvd_ready(grads, self._trainable_variables)  # type: ignore[attr-defined]
         plain = super().stateless_apply  # type: ignore[misc]
@@ -168,16 +168,17 @@ def is_keras_3(optimizer: Any) -> bool:
 
 
 def is_distributed(optimizer: Any) -> bool:
-    """Whether it or the optimizer within it reduces gradients."""
+    """Whether an optimizer, or the inner optimizer of it, reduces gradients."""
     inner = getattr(optimizer, "inner_optimizer", None)
     return isinstance(optimizer, Distributed) or isinstance(inner, Distributed)
 
 
 def let_ranks_agree_on_loss_scales(keras: Any) -> None:
-    """Let a LossScaleOptimizer around a distributed optimizer ask all ranks about infinities.
+    """Make a LossScaleOptimizer around a distributed optimizer check the gradients of all ranks.
 
-    Keras puts one around the optimizer of a model of mixed_float16. It skips a step, and so the
-    reduction, when it finds an infinity in the gradients of this rank, and other ranks would wait.
+    Keras puts a LossScaleOptimizer around the optimizer of a mixed_float16 model. It skips a step
+    if the gradients of this rank contain an infinity. The step includes the reduction, so the other
+    ranks would wait.
     """
     scaling = keras.optimizers.LossScaleOptimizer
     if hasattr(scaling.check_finite, "_hvd_plain"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a distributed optimizer of Keras reduces gradients."""
+"""The settings of a distributed optimizer of Keras."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from horovod.common.process_sets import ProcessSet, global_process_set
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How gradients are reduced."""
+    """How gradients are reduced: the arguments of DistributedOptimizer with the same names.
+
+    Raises ValueError for values that do not fit together.
+    """
 
     compression: Any
     name: str | None = None
@@ -43,22 +46,23 @@ class Settings:
                 raise ValueError(f"local_layers contains {layer!r}, which is no layer of Keras")
 
     def is_distributed(self) -> bool:
-        """Whether there is anybody to reduce with."""
+        """Whether there are other ranks to reduce with."""
         return bool(self.process_set.included()) and self.process_set.size() != 1
 
     @staticmethod
     def name_of(optimizer: str | None, number: int) -> str:
-        """What a reduction is called; without the name of an optimizer, a generic name."""
+        """The name of a reduction; without the name of an optimizer, a generic name."""
         return f"grad_{number}" if optimizer is None else f"{optimizer}.{number}"
 
     def set_apart(
         self, gradients: Sequence[Any], variables: Sequence[Any], local_variables: Sequence[Any]
     ) -> tuple[list[Any], dict[int, int]]:
-        """The gradients, those of local variables as they are applied; and which ranks share.
+        """Separate gradients of local variables from those that are reduced.
 
-        The second maps the place of a shared gradient to its number, which names the reduction. A
-        gradient that is None has a number; one of a local variable has none, because ranks may have
-        unequal numbers of local variables. For frameworks that tell variables apart by identity.
+        Returns the gradients, with those of local variables scaled, and a dict: index of a shared
+        gradient -> its number, which names the reduction. A gradient that is None is counted. A
+        gradient of a local variable is not counted, because the number of local variables may
+        differ between ranks. For frameworks whose variables are compared by identity.
         """
         results = list(gradients)
         local = {id(variable) for variable in local_variables}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributed optimizers made of plain ones."""
+"""Makes distributed optimizers from plain ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from horovod._keras.settings import Settings
 
 
 def distribute(keras: Any, optimizer: Any, settings: Settings) -> Any:
-    """A distributed optimizer with the configuration of this one."""
+    """Make a distributed optimizer with the configuration of `optimizer`.
+
+    A distributed optimizer is returned unchanged, with a warning.
+    """
     if isinstance(optimizer, str):
         optimizer = keras.optimizers.get(optimizer)
     if is_distributed(optimizer):
@@ -32,14 +35,14 @@ def distribute(keras: Any, optimizer: Any, settings: Settings) -> Any:
     cls = _class_for(keras, optimizer, settings)
     config = optimizer.get_config()
     if issubclass(cls, DistributedScaling):
-        # Not from_config: Keras may not know the class of the optimizer within.
+        # Not from_config: the class of the inner optimizer may not be registered with Keras.
         del config["inner_optimizer"]
         return cls(distribute(keras, optimizer.inner_optimizer, settings), **config)
     return cls.from_config(config)
 
 
 def distribute_in_place(keras: Any, optimizer: Any, settings: Settings) -> Any:
-    """The same optimizer, with its state, and distributed."""
+    """Make an optimizer distributed by changing its class, so that it keeps its state."""
     cls = _class_for(keras, optimizer, settings)
     if issubclass(cls, DistributedScaling):
         cls._hvd_distribute_inner(optimizer.inner_optimizer)  # type: ignore[attr-defined]
@@ -70,7 +73,7 @@ def _class_for(keras: Any, optimizer: Any, settings: Settings) -> type:
 
 
 def _distributed_class(base: type, plain: type, attributes: dict[str, Any]) -> type:
-    # Programs ask by the module whether an optimizer is wrapped already.
+    # Programs test the name of the module to find out whether an optimizer is distributed.
     attributes = {
         **attributes,
         **saving.attributes_of(plain),
@@ -84,7 +87,10 @@ def _distributed_class(base: type, plain: type, attributes: dict[str, Any]) -> t
 
 
 def _check_graph(optimizer: Any) -> None:
-    """Optimizers of Keras 2.11 and later cannot even tell their configuration in a graph."""
+    """Raise ValueError for optimizers of Keras 2.11 and later in a graph.
+
+    Their get_config() does not work there.
+    """
     is_new = hasattr(optimizer, "_create_iteration_variable") and not is_keras_3(optimizer)
     if not is_new:
         return

@@ -59,17 +59,23 @@ def DistributedOptimizer(  # noqa: N802
     num_groups: int = 0,
     groups: Any = None,
 ) -> Any:
-    """An optimizer like this one that averages the gradients of all ranks before it applies them.
+    """Make an optimizer that reduces gradients across ranks before it applies them.
 
-    It is made anew from the configuration of the optimizer, and is of a subclass of its class that
-    has the same name.
+    The new optimizer is made from the configuration of `optimizer`. Its class is a subclass of the
+    class of `optimizer` with the same name.
 
-    name: what the gradients are called in timelines and messages.
-    compression: hvd.Compression.fp16 or bf16, for fewer bytes on the way.
+    optimizer: an optimizer of Keras, or its name.
+    name: the prefix of the names of gradients in timelines and messages.
+    device_dense, device_sparse: the device for dense and for sparse gradients of TensorFlow.
+    compression: hvd.Compression.fp16 or bf16 sends floats with 16 bits.
     sparse_as_dense: turn sparse gradients into dense ones.
     gradient_predivide_factor: f divides by f before the sum and by size / f after it.
+        Needs op=hvd.Average.
     op: hvd.Average or hvd.Sum.
-    groups: how many groups to reduce gradients in, or the groups as lists of variables.
+    num_groups: deprecated; use groups.
+    groups: the number of groups to reduce gradients in, or lists of variables, one per group.
+
+    Raises ValueError for arguments that do not fit together.
     """
     return PartialDistributedOptimizer(
         optimizer,
@@ -100,13 +106,16 @@ def PartialDistributedOptimizer(  # noqa: N802
     local_layers: Any = None,
     scale_local_gradients: bool = True,
 ) -> Any:
-    """The same, but for layers that each rank has of its own.
+    """DistributedOptimizer with local layers: their gradients stay on each rank.
 
-    backward_passes_per_step: n batches come together before gradients are reduced and applied.
-    average_aggregated_gradients: divide what has come together by their number.
+    The other arguments are those of DistributedOptimizer.
+
+    backward_passes_per_step: the number of batches whose gradients add up before they are reduced
+        and applied.
+    average_aggregated_gradients: divide these sums by their number.
     process_set: the ranks that train together.
-    local_layers: layers whose gradients are not reduced.
-    scale_local_gradients: divide those by the number of ranks, like the others.
+    local_layers: a layer of Keras, or several, whose gradients are not reduced.
+    scale_local_gradients: divide the gradients of local layers by the number of ranks.
     """
     if local_layers is not None and not isinstance(local_layers, (list, tuple, set)):
         local_layers = [local_layers]
@@ -129,7 +138,7 @@ def PartialDistributedOptimizer(  # noqa: N802
 
 
 def broadcast_global_variables(root_rank: int) -> None:
-    """Overwrite all variables of the graph of TensorFlow 1 with those of the root."""
+    """Overwrite all variables of the graph of TensorFlow 1 with those of the root rank."""
     from horovod.tensorflow.keras import broadcast_global_variables as broadcast_all
 
     broadcast_all(root_rank)
@@ -144,7 +153,13 @@ def allreduce(
     op: int | None = None,
     compression: Any = Compression.none,
 ) -> Any:
-    """The average of all ranks' values, or what `op` says, which counts more than `average`."""
+    """Reduce the values of all ranks. The default operation is the average.
+
+    value: a tensor, an array or a number.
+    average: True is op=hvd.Average, False is op=hvd.Sum; ignored if `op` is given.
+    prescale_factor, postscale_factor: multiply the value before and after the reduction.
+    compression: hvd.Compression.fp16 or bf16 sends floats with 16 bits.
+    """
     if op is None:
         op = Average if average in (None, True) else Sum
     factors = prescale_factor, postscale_factor

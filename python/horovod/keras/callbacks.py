@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks for model.fit; horovod._keras.callbacks says what each does."""
+"""Callbacks for model.fit; horovod._keras.callbacks documents them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class LearningRateWarmupCallback(_callbacks.LearningRateWarmup, _Callback):
 
 
 class BestModelCheckpoint(_callbacks.BestModel, keras.callbacks.ModelCheckpoint):
-    """Saves the best model so far, where the attribute filepath says."""
+    """Saves the best model so far to the path in its attribute `filepath`.
+
+    Set `filepath` before training. The arguments are those of ModelCheckpoint.
+    """
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ from horovod.tensorflow.reductions import (
 from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization
 from horovod.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape
 
-# Names that other libraries read here, and modules that they read as attributes. `tf` is one too.
+# Names and modules that other libraries read as attributes of this module. `tf` is another.
 # isort: split
 from horovod.tensorflow import gradient_aggregation, gradient_aggregation_eager  # noqa: F401
 from horovod.tensorflow.functions import _make_broadcast_group_fn  # noqa: F401

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gradients of the collectives, which are collectives themselves.
 
-What a rule returns depends, on every rank, on each collective that the rule runs: a session of
-TensorFlow 1 runs only what its result depends on, and the other ranks would wait for ever. Its
-tensors have the same names on every rank, because names of later collectives come from them.
+Two rules hold for every function here. First, its result depends on each collective that it runs,
+on every rank: a session of TensorFlow 1 runs only the operations that its result depends on, and
+the other ranks would wait without end. Second, its tensors have the same names on every rank,
+because the names of later collectives are derived from them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def _how(op: Any) -> dict[str, Any]:
 
 
 class _Backward:
-    """Runs the collectives of a gradient among the ranks, and under the name, of its operation."""
+    """Runs the collectives of a gradient with the process set and the name of its operation."""
 
     def __init__(self, op: Any) -> None:
         self.set_id = op.get_attr("process_set_id")
@@ -59,7 +60,8 @@ def _own_rows(op: Any, grads: Any) -> list[Tensor]:
     rows = [tf.shape(tensor, out_type=tf.int64)[:1] for tensor in op.inputs]
     everybodys = backward.run("HorovodGroupedAllgather", rows, part=".rows")
     own = []
-    # The first rank needs no numbers of others to find its rows.
+    # The first rank does not need the row counts of the other ranks, so it has to depend on them
+    # explicitly.
     with tf.control_dependencies(everybodys):
         for average, mine, all_rows in zip(averages, rows, everybodys):
             start = tf.reduce_sum(all_rows[:place])
@@ -83,8 +85,8 @@ def _of_root(op: Any, grads: Any) -> list[Tensor]:
     is_root = rank() == op.get_attr("root_rank")
     if tf.executing_eagerly():
         return averages if is_root else [tf.zeros_like(average) for average in averages]
-    # The same operations on every rank. Zeros of a known shape are a constant, which does not
-    # depend on the average by itself.
+    # The same operations on every rank. Zeros of a known shape are a constant, so the dependency
+    # on the average has to be explicit.
     zeros = [tf.zeros_like(average) for average in averages]
     with tf.control_dependencies(averages):
         return [tf.identity(tensor) for tensor in (averages if is_root else zeros)]
@@ -104,7 +106,7 @@ def _grouped_broadcast_grad(op: Any, *grads: Any) -> list[Tensor]:
 def _alltoall_grad(op: Any, grad: Any, _: Any) -> list[Any]:
     tensor = op.inputs[0]
     back, _ = _Backward(op).run("HorovodAlltoall", grad, op.outputs[1])
-    # Rows that no rank got have no gradient: zeros below the others, in the first dimension.
+    # Rows that were sent to no rank have gradient zero; they are the last rows.
     rows = tf.shape(tensor)[0] - tf.shape(back)[0]
     padded = tf.pad(back, tf.scatter_nd([[0, 1]], [rows], [tf.rank(tensor), 2]))
     padded.set_shape(tensor.shape)

@@ -1,8 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives on dense tensors, one native operation each.
+"""Collectives on dense tensors; each is one native operation.
 
-They do not wait: in a graph, TensorFlow runs on while ranks meet, in whatever order each of them
-comes to its tensors.
+The operations do not block a thread: in a graph, TensorFlow runs other operations meanwhile, and
+ranks may reach their collectives in different orders.
+
+Arguments that many collectives have:
+
+name: the name of the operation, the same on all ranks. Without it, graphs use the name of the
+    tensor, and eager operations are numbered, so ranks have to call these in the same order.
+ignore_name_scope: leave out the name scope of the graph from the name.
+process_set: the ranks that take part.
+
+Errors that one rank detects by itself are tf.errors.InvalidArgumentError. If ranks disagree, the
+operation fails with tf.errors.FailedPreconditionError; if the job fails, with UnknownError.
 """
 
 from __future__ import annotations
@@ -22,18 +32,18 @@ from horovod.tensorflow.library import ops
 Tensor = tf.Tensor
 
 
-# How an operation is known ----------------------------------------------------------------------
+# Names of operations ----------------------------------------------------------------------------
 
 
 def _label(tensor: Any) -> str:
-    """What a tensor of a graph is called, as part of another name."""
+    """The name of a tensor of a graph, in a form that can be part of another name."""
     return re.sub("[^a-zA-Z0-9_]", "_", tensor.name)
 
 
 def _identity(
     op: str, tensors: Sequence[Tensor], name: str | None, ignore_name_scope: bool
 ) -> dict[str, Any]:
-    """The attributes by which ranks find the same operation again; see adapter/ops.h."""
+    """The attributes that identify an operation across ranks; see adapter/ops.h."""
     if tf.executing_eagerly():
         return {"tensor_name": name or "", "numbered": not name}
     return {
@@ -43,11 +53,11 @@ def _identity(
 
 
 def _release(op: Any) -> None:
-    """Let an operation of a tf.function run when its inputs are there.
+    """Let an operation of a tf.function run as soon as its inputs are ready.
 
-    Stateful operations are otherwise run one after the other in the order of the program: nothing
-    would overlap, and ranks whose programs differ in that order would wait for each other for
-    ever. A round of a loop still ends before the next begins, so that names are not in use twice.
+    By default stateful operations run one after the other in program order. Then nothing would
+    overlap, and ranks with different orders would wait for each other without end. One iteration
+    of a loop still ends before the next one begins, so a name is never in use twice.
     """
     manager = getattr(tf.compat.v1.get_default_graph(), "experimental_acd_manager", None)
     if manager is not None:
@@ -89,7 +99,7 @@ def _snake_case(op: str) -> str:
 
 
 def _rows_unknown(output: Tensor, tensor: Tensor) -> Tensor:
-    """The other dimensions are as they were."""
+    """Set the static shape: the number of rows is unknown, the other dimensions are kept."""
     if not tf.executing_eagerly() and tensor.shape.rank:
         output.set_shape([None, *tensor.shape[1:]])
     return output
@@ -121,7 +131,7 @@ def _allreduce(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
-    """The reduction of all ranks' tensors, scaled before and after."""
+    """Reduce the tensors of all ranks; the factors multiply before and after the reduction."""
     _check(op, process_set)
     tensor = tf.convert_to_tensor(tensor)
     how = _reduction(op, prescale_factor, postscale_factor)
@@ -138,7 +148,7 @@ def _grouped_allreduce(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> list[Tensor]:
-    """The same for tensors that complete as one."""
+    """`_allreduce` for several tensors as one operation; returns a list."""
     _check(op, process_set)
     tensors = _tensors(tensors)
     if not tensors:
@@ -156,7 +166,7 @@ def allgather(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
-    """All ranks' tensors, one after the other along the first dimension."""
+    """Concatenate the tensors of all ranks along the first dimension, in rank order."""
     tensor = tf.convert_to_tensor(tensor)
     set_id = process_set.process_set_id
     output = _run("HorovodAllgather", [tensor], name, ignore_name_scope, set_id, tensor)
@@ -169,7 +179,7 @@ def grouped_allgather(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> list[Tensor]:
-    """The same for tensors that complete as one."""
+    """`allgather` for several tensors as one operation; returns a list."""
     tensors = _tensors(tensors)
     if not tensors:
         return tensors
@@ -185,7 +195,10 @@ def broadcast(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
-    """The tensor of the root, which is a rank of the whole job."""
+    """The tensor of the root.
+
+    root_rank: a rank of the whole job, even for other process sets.
+    """
     tensor = tf.convert_to_tensor(tensor)
     set_id = process_set.process_set_id
     return _run(
@@ -206,7 +219,7 @@ def grouped_broadcast(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> list[Tensor]:
-    """The same for tensors that complete as one."""
+    """`broadcast` for several tensors as one operation; returns a list."""
     tensors = _tensors(tensors)
     if not tensors:
         return tensors
@@ -231,9 +244,11 @@ def alltoall(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Rows for every rank, of which `splits` says how many go to which; by default as many to each.
+    """Send rows of `tensor` to all ranks and receive rows from all of them.
 
-    The rows from every rank; and with `splits` also how many came from which.
+    splits: the number of rows for each rank. Without it, every rank gets the same number of rows.
+    Returns the received rows in rank order. With `splits`, returns a pair: these rows, and an int32
+    tensor with the number of rows from each rank.
     """
     tensor = tf.convert_to_tensor(tensor)
     counts = [] if splits is None else splits
@@ -255,7 +270,7 @@ def _reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Tensor:
-    """This rank's rows of the reduction."""
+    """Reduce the tensors of all ranks and return this rank's share of the rows."""
     tensor = tf.convert_to_tensor(tensor)
     how = _reduction(op, prescale_factor, postscale_factor)
     set_id = process_set.process_set_id
@@ -272,7 +287,7 @@ def _grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[Tensor]:
-    """The same for tensors that complete as one."""
+    """`_reducescatter` for several tensors as one operation; returns a list."""
     tensors = _tensors(tensors)
     if not tensors:
         return tensors
@@ -285,33 +300,37 @@ def _grouped_reducescatter(
 
 
 def join() -> Tensor:
-    """This rank has no more data; the rank that came to this last, once all have."""
+    """Report that this rank has no more data, and wait until all ranks have reported that.
+
+    Until then this rank takes part in the reductions of the other ranks with neutral values.
+    Returns the rank that joined last.
+    """
     return ops.horovod_join()
 
 
-# Where this process is --------------------------------------------------------------------------
+# Place of this process --------------------------------------------------------------------------
 
 
 def size_op(process_set_id: int = 0, name: str | None = None) -> Tensor:
-    """The number of ranks when the graph is run, not when it is made."""
+    """The number of ranks at the time the graph runs, not at the time it is built."""
     return ops.horovod_size(process_set_id=process_set_id, name=name)
 
 
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> Tensor:
-    """1 if this process is in the set when the graph is run, else 0."""
+    """1 if this process is in the process set at the time the graph runs, else 0."""
     return ops.horovod_process_set_included(process_set_id=process_set_id, name=name)
 
 
 def rank_op(name: str | None = None) -> Tensor:
-    """The rank when the graph is run."""
+    """The rank at the time the graph runs."""
     return ops.horovod_rank(name=name)
 
 
 def local_rank_op(name: str | None = None) -> Tensor:
-    """The rank on this host when the graph is run."""
+    """The rank on this host at the time the graph runs."""
     return ops.horovod_local_rank(name=name)
 
 
 def local_size_op(name: str | None = None) -> Tensor:
-    """The number of ranks of this host when the graph is run."""
+    """The number of ranks on this host at the time the graph runs."""
     return ops.horovod_local_size(name=name)

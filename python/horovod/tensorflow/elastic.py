@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that survives failures: `hvd.elastic.run`, with what it goes on from.
+"""Training that continues after failures: `hvd.elastic.run` and the state that it restores.
 
 state = hvd.elastic.TensorFlowKerasState(model, optimizer, batch=0)
 
@@ -25,9 +25,11 @@ __all__ = ["TensorFlowKerasState", "TensorFlowState", "run"]
 
 
 class TensorFlowState(ObjectState):
-    """Variables, by default all of the session's graph; and objects as attributes.
+    """The variables and objects that training continues from.
 
-    session: of TensorFlow 1, if that is what runs the variables.
+    variables: by default all variables of the graph of the session.
+    session: the session of TensorFlow 1 that has the variables, if there is one.
+    kwargs: other objects; they become attributes.
     """
 
     def __init__(
@@ -70,10 +72,11 @@ class TensorFlowState(ObjectState):
 
 
 class TensorFlowKerasState(KerasState):
-    """A model of Keras and its optimizer; and objects as attributes.
+    """A model of Keras, its optimizer, and objects that training continues from.
 
-    optimizer: the model's own by default.
-    backend: is not needed any more.
+    optimizer: by default the optimizer of the model.
+    backend: ignored.
+    kwargs: other objects; they become attributes.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variables and objects of one rank on all ranks."""
+"""Copies variables and objects of one rank to all ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _v1 = tf.compat.v1
 
 
 def _sent(variables: list[Any], root_rank: int, name: str | None, process_set: ProcessSet) -> Any:
-    """Assignments of the root's values, in one operation or several."""
+    """Assign the values of the root to variables; returns the assignments."""
     values = collectives.grouped_broadcast(
         [tf.convert_to_tensor(variable) for variable in variables],
         root_rank,
@@ -32,7 +32,10 @@ def broadcast_(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> list[Any]:
-    """Overwrite variables with those of the root; what they are then, in their order."""
+    """Overwrite variables with those of the root, and return their new values in order.
+
+    Raises ValueError for a mix of resource variables and reference variables.
+    """
     variables = [_plain(variable) for variable in variables]
     if len({_is_resource(variable) for variable in variables}) > 1:
         raise ValueError("broadcast_ takes resource variables or reference variables, not both")
@@ -51,9 +54,11 @@ def broadcast_variables(
     process_set: ProcessSet = global_process_set,
     inplace: bool = False,
 ) -> Any:
-    """Overwrite variables with those of the root; in a graph, an operation that does so.
+    """Overwrite variables with those of the root.
 
-    inplace: makes no difference any more.
+    root_rank: a rank of the whole job, even for other process sets.
+    inplace: ignored.
+    Returns None eagerly, and in a graph an operation that overwrites the variables.
     """
     variables = [_plain(variable) for variable in variables]
     if not variables:
@@ -65,18 +70,21 @@ def broadcast_variables(
 
 
 def _make_broadcast_group_fn() -> Callable[..., Any]:
-    """broadcast_variables, which other libraries used to make for themselves by this function."""
+    """Return broadcast_variables; other libraries call this function to get it."""
     return broadcast_variables
 
 
 def _plain(variable: Any) -> Any:
-    """The variable of TensorFlow in one of Keras 3."""
+    """The variable of TensorFlow inside a variable of Keras 3; other variables as they are."""
     inner = getattr(variable, "value", None)
     return inner if isinstance(inner, tf.Variable) else variable
 
 
 def broadcast_global_variables(root_rank: int) -> Any:
-    """An operation that overwrites all variables of the graph with those of the root."""
+    """An operation that overwrites all variables of the graph with those of the root.
+
+    Raises RuntimeError in eager execution, which has no list of all variables.
+    """
     if tf.executing_eagerly():
         raise RuntimeError(
             "hvd.broadcast_global_variables() works on graphs only: there is no list of all "
@@ -86,9 +94,9 @@ def broadcast_global_variables(root_rank: int) -> Any:
 
 
 class BroadcastGlobalVariablesHook(_v1.train.SessionRunHook):
-    """Gives all ranks the root's variables once the session has been made.
+    """Copies the variables of the root to all ranks after the session is created.
 
-    All ranks then begin with the same weights, also when the root has restored a checkpoint.
+    So all ranks begin with the same weights, even if the root has restored a checkpoint.
     """
 
     def __init__(self, root_rank: int, device: str = "") -> None:
@@ -98,7 +106,7 @@ class BroadcastGlobalVariablesHook(_v1.train.SessionRunHook):
         self.bcast_op: Any = None
 
     def begin(self) -> None:
-        # One hook may serve several graphs, one after the other.
+        # A program may use one hook for several graphs, one after the other.
         if self.bcast_op is None or self.bcast_op.graph != _v1.get_default_graph():
             with tf.device(self.device or None):
                 self.bcast_op = broadcast_global_variables(self.root_rank)
@@ -117,9 +125,9 @@ def broadcast_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """The object of the root rank, on every rank; it travels by cloudpickle.
+    """Return the object of the root rank on every rank. cloudpickle serializes it.
 
-    session: is not needed; objects do not go through TensorFlow.
+    session: ignored; TensorFlow does not transport objects.
     """
     return objects.broadcast_object(obj, root_rank, name, process_set)
 
@@ -130,7 +138,7 @@ def broadcast_object_fn(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Callable[[Any], Any]:
-    """broadcast_object as a function of the object alone."""
+    """Return a function that takes an object and calls broadcast_object with these arguments."""
     return lambda obj: broadcast_object(obj, root_rank, session, name, process_set)
 
 
@@ -140,5 +148,8 @@ def allgather_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> list[Any]:
-    """Everybody's objects, by rank; they travel by cloudpickle."""
+    """Return the objects of all ranks in rank order. cloudpickle serializes them.
+
+    session: ignored.
+    """
     return objects.allgather_object(obj, name, process_set)

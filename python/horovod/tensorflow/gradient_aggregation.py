@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of several passes, summed on this rank before ranks meet: fewer, larger steps."""
+"""Sums the gradients of several passes on this rank before they are reduced."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ Reduce = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 class LocalGradientAggregationHelper:
     """Sums gradients over `backward_passes_per_step` calls and reduces the sum on the last.
 
-    allreduce_func: makes one of all ranks' gradients, given those and their variables.
-    average_aggregated_gradients: divides the sum by the number of passes.
-    rank: is not needed any more.
-    optimizer_type: what counts steps, optimizer.iterations or the argument global_step.
-    scale_local_gradients: divides gradients of local variables by the size of `process_set`.
-    name: begins the names of the variables that hold the sums.
+    allreduce_func: reduces gradients across ranks; takes gradients and their variables.
+    sparse_as_dense: turn tf.IndexedSlices into dense tensors; they cannot be summed otherwise.
+    average_aggregated_gradients: divide the sum by the number of passes.
+    rank: ignored.
+    optimizer_type: selects the step counter: optimizer.iterations or the argument global_step.
+    process_set, scale_local_gradients: divide gradients of local variables by the size of the set.
+    name: prefix for the names of the variables that hold the sums.
 
-    Works in graphs of TensorFlow 1, in tf.function and without a graph: the sums are variables, and
-    each call adds to them and asks whether it is the last of its step.
+    Works in graphs of TensorFlow 1, in tf.function and eagerly: the sums are variables. Each call
+    adds to them and checks whether it is the last call of its step.
+
+    Raises ValueError for backward_passes_per_step below 1 or an unknown optimizer_type.
     """
 
     _OPTIMIZER_TYPE_KERAS = "keras"
@@ -64,10 +67,10 @@ class LocalGradientAggregationHelper:
         self._local: set[Any] = set()
         self._sums: list[Any] = []
         self._counter: Any = None
-        self._is_last: Any = None  # in a graph: whether this pass is the last of its step
+        self._is_last: Any = None  # in a graph: a tensor, whether this pass is the last of its step
 
     def register_local_var(self, var: Any) -> None:
-        """Keep the gradient of a variable to this rank."""
+        """Exclude a variable from the reduction; its gradient stays on this rank."""
         self._local.add(_plain(var).ref())
 
     def _dense(self, gradient: Any) -> Any:
@@ -90,7 +93,7 @@ class LocalGradientAggregationHelper:
             ]
 
     def _reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """What allreduce_func makes of gradients, but for those of local variables."""
+        """Reduce gradients by allreduce_func, except those of local variables."""
         if not self._local:
             return list(self._allreduce(gradients, variables))
         results = list(gradients)
@@ -105,9 +108,11 @@ class LocalGradientAggregationHelper:
         return results
 
     def compute_gradients(self, grads: Sequence[Any], vars: Sequence[Any]) -> list[Any]:
-        """Of the last pass of a step: the reduced gradients. Of others: what there is so far.
+        """Add the gradients of one pass.
 
-        Those are not to be applied; see apply_gradients.
+        Returns the reduced gradients after the last pass of a step, and the sums so far after
+        other passes. Use apply_gradients, which does not apply the latter.
+        Raises ValueError for tf.IndexedSlices without sparse_as_dense, if there are several passes.
         """
         variables = list(vars)
         if self.backward_passes_per_step == 1:
@@ -123,8 +128,9 @@ class LocalGradientAggregationHelper:
             is_last = tf.equal(tf.identity(self._counter), self.backward_passes_per_step)
 
         def finish() -> list[Any]:
-            # Tensors of this branch: a session of TensorFlow 1 would not wait for others, and clear
-            # the sums before they are read where this rank is alone and nothing reduces them.
+            # Copies inside this branch: a session of TensorFlow 1 does not wait for tensors outside
+            # of it. With one rank nothing reduces the sums, and they could be cleared before they
+            # are read.
             own = [tf.identity(tensor) for tensor in sums]
             reduced = self._reduce(own, [variables[i] for i in present])
             if self._average:
@@ -145,9 +151,10 @@ class LocalGradientAggregationHelper:
     def apply_gradients(
         self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """The closure's result if this pass was the last of its step; else only count the step.
+        """Call the closure if this pass was the last of its step; otherwise only count the step.
 
-        optimizer, args, kwargs: whose apply_gradients the closure calls, and with what.
+        optimizer: the optimizer whose apply_gradients the closure calls.
+        args, kwargs: the arguments of that apply_gradients.
         """
         if self.backward_passes_per_step == 1:
             return apply_grads_closure()
@@ -171,8 +178,8 @@ class LocalGradientAggregationHelper:
 
     def _is_end_of_step(self) -> Any:
         """Whether compute_gradients has reduced the sums."""
-        # In a session of TensorFlow 1, a read of the counter does not wait for the branch that
-        # clears it.
+        # In a session of TensorFlow 1, reading the counter does not wait for the branch that clears
+        # it, so we use the condition of that branch.
         in_graph = self._is_last is not None and not tf.executing_eagerly()
         if in_graph and self._is_last.graph is tf.compat.v1.get_default_graph():
             return self._is_last
@@ -202,5 +209,5 @@ def _zeros(gradient: Any) -> Any:
 def _variable(initial: Any, name: str) -> Any:
     if tf.executing_eagerly():
         return tf.Variable(initial, trainable=False, name=name)
-    # In a graph of TensorFlow 1, where the user's initializer has to find it.
+    # In a graph of TensorFlow 1, so that the user's global initializer finds it.
     return tf.compat.v1.Variable(initial, trainable=False, use_resource=True, name=name)

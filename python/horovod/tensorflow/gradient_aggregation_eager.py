@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of several passes without a graph: the same helper, of optimizers of Keras."""
+"""The helper of gradient_aggregation.py for optimizers of Keras; programs import it from here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of all ranks made one: what optimizers and tapes have in common."""
+"""The reduction of gradients that optimizers and tapes share."""
 
 from __future__ import annotations
 
@@ -37,21 +37,22 @@ def reduce_gradients(
     device_dense: str = "",
     device_sparse: str = "",
 ) -> list[Gradient | None]:
-    """The reductions of the gradients of all ranks, in their order; None stays None.
+    """Reduce gradients across ranks. Returns them in their order; None stays None.
 
-    variables: those that the gradients are of; only groups and local_variables need them.
+    variables: the variables of the gradients; only groups and local_variables need them.
     gradient_predivide_factor: f divides by f before the sum and by size / f after it.
-    groups: how many operations to make of them, or lists of variables that go together. By
-        default each is an operation of a graph, which starts when its gradient is there. Without a
-        graph, and in functions that XLA compiles, they are all one: there they would run one after
-        the other.
-    name: gradient i is known as <name>.<i>; without it, by its tensor. i is the place among the
-        gradients of variables that are not local, of which ranks may have different numbers; one
-        that is None has a place.
-    use_generic_names: they are known as grad_<i>.
-    ignore_name_scope: such a name holds wherever in a graph the gradient is.
-    local_variables: their gradients stay as they are on this rank, but for the division by the
-        number of ranks that keeps their share in a step (scale_local_gradients).
+    groups: the number of operations, or lists of variables, one list per operation. By default each
+        gradient of a graph is one operation, which starts when the gradient is computed. Eagerly
+        and in functions that XLA compiles, operations run one after the other, so all gradients are
+        one operation there.
+    name: gradient i is named <name>.<i>; without a name, after its tensor. i counts the gradients
+        of variables that are not local, because the number of local variables may differ between
+        ranks. A gradient that is None is counted.
+    use_generic_names: gradient i is named grad_<i>.
+    ignore_name_scope: leave out the name scope of the graph from these names.
+    local_variables: variables whose gradients stay on this rank.
+    scale_local_gradients: divide the gradients of local variables by the number of ranks, so that
+        their share in a step is the same.
     """
     results = list(gradients)
     if not _is_distributed(process_set):
@@ -75,7 +76,7 @@ def reduce_gradients(
     }
     shared = [i for i in places if results[i] is not None]
     for group in _grouped(shared, groups, variables):
-        # A factor changes nothing but the range of the sum, which rows that are gathered have not.
+        # A factor only changes the range of the sum. Sparse rows are gathered, not summed.
         factor = gradient_predivide_factor
         if any(isinstance(results[i], tf.IndexedSlices) for i in group):
             factor = 1.0
@@ -100,7 +101,7 @@ def make_allreduce_grads_fn(
     groups: Groups = None,
     process_set: ProcessSet = global_process_set,
 ) -> Callable[..., list[Gradient | None]]:
-    """A function of gradients and their variables that reduces them in the scope of this name."""
+    """Make a function that reduces gradients, given them and their variables, in a name scope."""
     check_reduction(op, gradient_predivide_factor, groups)
 
     def allreduce_grads(
@@ -125,12 +126,12 @@ def make_allreduce_grads_fn(
 
 
 def check_reduction(op: int, gradient_predivide_factor: float, groups: Groups) -> None:
-    """ValueError for what reduce_gradients cannot do."""
+    """Raise ValueError for arguments that reduce_gradients does not support."""
     common.check_reduction(op, gradient_predivide_factor, groups, _key)
 
 
 def _is_distributed(process_set: ProcessSet) -> bool:
-    """Whether there is anybody else, or may be when the graph that is being made is run."""
+    """Whether there are other ranks, or may be when the graph runs that is being built."""
     if not process_set.included():
         return False
     return process_set.size() != 1 or settings.flag("HOROVOD_ELASTIC")
@@ -143,7 +144,7 @@ def _key(variable: Any) -> Any:
 def _places(
     variables: Sequence[Any] | None, local_variables: Iterable[Any], count: int
 ) -> tuple[dict[int, int], list[int]]:
-    """The place of each gradient among those of shared variables; and which ones are local."""
+    """The number of each gradient among those of shared variables; and the local ones."""
     keys = {_key(variable) for variable in local_variables}
     if not keys:
         return {i: i for i in range(count)}, []
@@ -162,7 +163,7 @@ def _dense(gradient: Gradient | None) -> Gradient | None:
 
 
 def divided(gradient: Gradient | None, ranks: int) -> Gradient | None:
-    """A gradient that stays on this rank, with the share that it has in an average."""
+    """Divide a gradient that stays on this rank, so that its share is as in an average."""
     if gradient is None:
         return None
     if isinstance(gradient, tf.IndexedSlices):
@@ -172,7 +173,7 @@ def divided(gradient: Gradient | None, ranks: int) -> Gradient | None:
 
 
 def _grouped(shared: list[int], groups: Groups, variables: Sequence[Any] | None) -> list[list[int]]:
-    """Which gradients go together."""
+    """The gradients of each operation."""
     if not shared:
         return []
     if not groups:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of Keras with TensorFlow."""
+"""Gradients of Keras with TensorFlow; implements horovod._keras.backends.Backend."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def array(value: Any) -> np.ndarray:
 
 
 def result(value: np.ndarray) -> Any:
-    """What a collective returns; an array in a graph, where tensors have no values."""
+    """The result of a collective; an array in a graph, where tensors have no values."""
     return tf.convert_to_tensor(value) if tf.executing_eagerly() else value
 
 
 @contextlib.contextmanager
 def scratch() -> Iterator[None]:
-    """Where tensors can be made and read at once, without a trace in the user's graph."""
+    """A context in which tensors have values at once; it adds nothing to the user's graph."""
     if tf.executing_eagerly():
         yield
         return
@@ -53,11 +53,11 @@ def scratch() -> Iterator[None]:
 
 
 class _Eager:
-    """In the place of a graph."""
+    """Identifies eager execution, which has no graph."""
 
 
 def current_graph() -> Any:
-    """The graph or function that is being made, with all its branches."""
+    """The outermost graph or function that is being built; branches belong to it."""
     if tf.executing_eagerly():
         return _Eager
     found = tf.compat.v1.get_default_graph()
@@ -108,7 +108,7 @@ def all_true(flag: Any, settings: Settings, name: str) -> Any:
 
 
 class Accumulator:
-    """Adds up the gradients of some passes: in graphs of TensorFlow 1, in functions and eagerly."""
+    """Adds up gradients of several passes: in graphs of TensorFlow 1, in functions and eagerly."""
 
     def __init__(self, passes: int, average: bool, sparse_as_dense: bool) -> None:
         self.passes, self.average, self.sparse_as_dense = passes, average, sparse_as_dense
@@ -121,7 +121,7 @@ class Accumulator:
         variables: list[Any],
         reduce: Callable[[list[Any], list[Any]], list[Any]],
     ) -> list[Any]:
-        """Add gradients; with those of the last pass, the reduced sums, else the sums so far."""
+        """Add the gradients of one pass; returns the sums, after the last pass the reduced ones."""
         gradients = [self._checked(gradient) for gradient in gradients]
         if self.done is None:
             self._make_variables(gradients, variables)
@@ -150,13 +150,16 @@ class Accumulator:
         return results
 
     def step(self, ready: list[Any], apply: Callable[[], Any], skip: Callable[[], Any]) -> Any:
-        """`apply()` if the last pass has been added, else `skip()`; in a graph, an operation."""
+        """Call `apply` if the last pass has been added, otherwise `skip`.
+
+        Returns an operation in a graph of TensorFlow 1, otherwise None.
+        """
         is_graph = graph.is_current()
 
         def branch(function: Callable[[], Any]) -> Callable[[], Any]:
             def run() -> tf.Tensor:
                 done = function()
-                # Functions order what they do by themselves.
+                # A tf.function orders stateful operations by itself.
                 with tf.control_dependencies([done] if is_graph else []):
                     return tf.constant(0)
 
@@ -168,7 +171,7 @@ class Accumulator:
         return done.op if is_graph else None
 
     def forget(self) -> None:
-        """Begin again."""
+        """Drop the passes of a step that has begun."""
         if self.done is None:
             return
         if graph.is_current():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native operations, loaded into the TensorFlow that is installed."""
+"""Loads the native operations into the installed TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from horovod import _core
 
-# The adapter links the library that _core has loaded, and finds it by its name.
+# The adapter links the core library by its name, so _core has to load it first.
 assert _core.version()
 
 _FILE = pathlib.Path(__file__).parent / "_adapter.so"
 
 
 def _load() -> tuple[Any, str]:
-    """The functions that TensorFlow makes of the operations, and what XLA cannot do with them."""
+    """The Python functions of the operations; and why XLA cannot use them, empty if it can."""
     version = tuple(int(part) for part in tf.__version__.split(".")[:2])
     if version < (2, 13):
         raise ImportError(

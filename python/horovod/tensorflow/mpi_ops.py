@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that other libraries import from horovod.tensorflow.mpi_ops."""
+"""Names that other libraries import from horovod.tensorflow.mpi_ops."""
 # ruff: noqa: F401
 
 from horovod.common.basics import *  # noqa: F403

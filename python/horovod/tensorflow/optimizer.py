@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers whose gradients are those of all ranks."""
+"""Optimizers that reduce gradients across ranks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _LegacyOptimizer = _v1.train.Optimizer
 
 
 class _DistributedOptimizer(_LegacyOptimizer):
-    """An optimizer of TensorFlow 1 around another, to which it leaves what it has no opinion on.
+    """An optimizer of TensorFlow 1 that wraps another one; subclasses change some of its methods.
 
-    Other libraries ask by this class whether an optimizer is distributed.
+    Other libraries test with isinstance of this class whether an optimizer is distributed.
     """
 
     def __init__(self, optimizer: Any, name: str | None, use_locking: bool) -> None:
@@ -34,14 +34,14 @@ class _DistributedOptimizer(_LegacyOptimizer):
         self._local_vars: dict[Any, Any] = {}
 
     def register_local_var(self, var: Any) -> None:
-        """Keep the gradient of a variable to this rank."""
+        """Exclude a variable from the reduction; its gradient stays on this rank."""
         self._local_vars[_plain(var).ref()] = var
 
     def _reduction_name(self) -> str | None:
-        """What reductions are called, before their places; None by their tensors.
+        """The prefix for names of reductions; None names them after their tensors.
 
-        In a graph for a session, ranks with different numbers of local variables have different
-        names for the tensors of their gradients. The scope tells optimizers apart.
+        In a graph for a session, the names of gradient tensors differ between ranks with different
+        numbers of local variables. The name scope distinguishes several optimizers.
         """
         return "HorovodAllreduce_grad" if in_session_graph() else None
 
@@ -62,7 +62,7 @@ class _DistributedOptimizer(_LegacyOptimizer):
 
 
 class _DistributedGradientOptimizer(_DistributedOptimizer):
-    """Reduces gradients between computing and applying them."""
+    """Reduces gradients after they are computed and before they are applied."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class _DistributedGradientOptimizer(_DistributedOptimizer):
             )
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """The gradients of all ranks, with their variables."""
+        """The pairs (gradient, variable) with gradients that are reduced across ranks."""
         pairs = list(self._optimizer.compute_gradients(*args, **kwargs))
         gradients = [gradient for gradient, _ in pairs]
         variables = [variable for _, variable in pairs]
@@ -107,7 +107,7 @@ class _DistributedGradientOptimizer(_DistributedOptimizer):
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: Any = None
     ) -> Any:
-        """Apply what compute_gradients has returned; of several passes, only the last changes."""
+        """Apply the result of compute_gradients; with several passes, only after the last one."""
         pairs = list(grads_and_vars)
         return self._aggregation.apply_gradients(
             lambda: self._optimizer.apply_gradients(pairs, global_step, name),
@@ -119,8 +119,10 @@ class _DistributedGradientOptimizer(_DistributedOptimizer):
 
 
 class _DistributedAdasumOptimizer(_DistributedOptimizer):
-    """Takes steps of its own and combines them by Adasum: what ranks agree on is kept once, what
-    is independent adds up."""
+    """Takes the user's step on each rank, then combines the changes of the variables by Adasum.
+
+    Adasum averages parallel changes and adds orthogonal ones.
+    """
 
     def __init__(
         self,
@@ -148,7 +150,7 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
         }
 
     def _combine(self, variables: Sequence[Any], starts: Sequence[Any]) -> Any:
-        """Variables become their starts and all ranks' changes since."""
+        """Set variables to their values before the step plus the combined changes of all ranks."""
         with tf.name_scope(f"{self._name}_Allreduce"):
             assigned = []
             name = self._reduction_name()
@@ -161,7 +163,7 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: Any = None
     ) -> Any:
-        """A step of the inner optimizer, whose change is then combined with the other ranks'."""
+        """Take a step of the wrapped optimizer, then combine its change with the other ranks."""
         pairs = list(grads_and_vars)
         variables = [
             variable
@@ -181,7 +183,7 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
     def _apply_some(
         self, pairs: list[tuple[Any, Any]], variables: list[Any], global_step: Any, name: Any
     ) -> Any:
-        """Steps of this rank alone, until as many have been taken as are combined."""
+        """Take a local step; after backward_passes_per_step of them, combine their change."""
         if self._counter is None:
             self._counter = _v1.Variable(0, trainable=False, use_resource=True, name="passes")
             for variable in variables:
@@ -225,11 +227,27 @@ def DistributedOptimizer(  # noqa: N802
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
 ) -> Any:
-    """An optimizer that applies the gradients of all ranks.
+    """Make an optimizer that applies gradients which are reduced across ranks.
 
-    optimizer: of TensorFlow 1 (tf.compat.v1.train) or of Keras.
-    backward_passes_per_step: sum so many gradients on each rank before ranks meet.
-    op: Average, Sum, or for optimizers of TensorFlow 1 Adasum.
+    optimizer: an optimizer of TensorFlow 1 (tf.compat.v1.train) or of Keras.
+    name: the name of the new optimizer; by default Distributed and the class of `optimizer`.
+    use_locking: as for optimizers of TensorFlow 1.
+    device_dense, device_sparse: the device for dense and for sparse gradients.
+    compression: hvd.Compression.fp16 or bf16 sends floats with 16 bits.
+    sparse_as_dense: turn sparse gradients into dense ones.
+    backward_passes_per_step: the number of gradients that each rank sums before the reduction.
+    op: hvd.Average or Sum; for optimizers of TensorFlow 1 also Adasum.
+    gradient_predivide_factor: f divides gradients by f before the sum and by size / f after it.
+        Needs op=hvd.Average.
+    average_aggregated_gradients: divide the sums by backward_passes_per_step.
+    num_groups: deprecated; use groups.
+    groups: the number of groups to reduce gradients in, or lists of variables, one per group.
+    process_set: the ranks that train together.
+    scale_local_gradients: divide gradients of variables that `register_local_var` excludes by the
+        number of ranks.
+
+    Returns a new optimizer; one of Keras is of a subclass of the class of `optimizer`.
+    Raises ValueError for other optimizers and for arguments that do not fit together.
     """
     groups = groups_of(num_groups, groups)
     check_reduction(op, gradient_predivide_factor, groups)

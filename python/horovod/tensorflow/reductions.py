@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions as training needs them: compressed on the way, and of sparse gradients too."""
+"""Reductions for training: with compression, and of sparse gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Gradient = Union[tf.Tensor, tf.IndexedSlices]
 
 
 def check_num_rank_power_of_2(num_rank: int) -> bool:
-    """Whether Adasum can work with so many ranks."""
+    """Whether the number of ranks is a power of two, which Adasum needs."""
     return num_rank_is_power_2(num_rank)
 
 
@@ -31,7 +31,7 @@ def _allreduce_slices(
     process_set: ProcessSet,
     ignore_name_scope: bool,
 ) -> tf.IndexedSlices:
-    """Everybody's rows: those of the same index add up when they are applied."""
+    """Gather the rows of all ranks. Rows with the same index add up when they are applied."""
 
     def gather(tensor: Any, part: str) -> Any:
         part_name = None if name is None else f"{name}_{part}"
@@ -60,11 +60,22 @@ def allreduce(
     process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
 ) -> Gradient:
-    """The average of all ranks' tensors, or what `op` says, scaled before and after.
+    """Reduce the tensors of all ranks. The default operation is the average.
 
-    tensor: also tf.IndexedSlices, whose rows are gathered instead of reduced.
-    name: the same on all ranks; without it, ranks have to make the calls in the same order, or to
-        have the same graph.
+    tensor: a tensor, or tf.IndexedSlices, whose rows are gathered instead of reduced.
+    average: deprecated; True is op=hvd.Average, False is op=hvd.Sum.
+    device_dense, device_sparse: the device for dense tensors and for tf.IndexedSlices.
+    compression: hvd.Compression.fp16 or bf16 sends floats with 16 bits.
+    op: hvd.Average, Sum, Adasum, Min, Max or Product.
+    prescale_factor, postscale_factor: multiply the tensor before and after the reduction.
+    name: the name of the operation, the same on all ranks. Without it, ranks have to make the calls
+        in the same order, or to have the same graph.
+    process_set: the ranks that take part.
+    ignore_name_scope: leave out the name scope of the graph from the name.
+
+    Returns a tensor, or tf.IndexedSlices if `tensor` is one.
+    Raises NotImplementedError for tf.IndexedSlices with other operations than Average and Sum, or
+    with factors.
     """
     op = reduce_op(op, average)
     if isinstance(tensor, tf.IndexedSlices):
@@ -102,7 +113,10 @@ def grouped_allreduce(
     ignore_name_scope: bool = False,
     name: str | None = None,
 ) -> list[Gradient]:
-    """The same for tensors that complete as one; tf.IndexedSlices go by themselves."""
+    """`allreduce` for several tensors as one operation; returns a list.
+
+    Each tf.IndexedSlices is an operation of its own.
+    """
     if not tensors:
         return list(tensors)
     op = reduce_op(op, average)
@@ -147,7 +161,11 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> tf.Tensor:
-    """This rank's rows of the reduction; the first ranks get one more if it does not come out."""
+    """Reduce the tensors of all ranks and return this rank's share of the rows.
+
+    The first ranks get one row more if the rows cannot be divided evenly.
+    op: hvd.Average or hvd.Sum. The other arguments are those of `allreduce`.
+    """
     with tf.device(device_dense or None):
         compressed, context = compression.compress(tf.convert_to_tensor(tensor))
         reduced = collectives._reducescatter(
@@ -171,7 +189,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[tf.Tensor]:
-    """The same for tensors that complete as one."""
+    """`reducescatter` for several tensors as one operation; returns a list."""
     if not tensors:
         return list(tensors)
     with tf.device(device_dense or None):

@@ -12,9 +12,10 @@ from horovod.tensorflow.reductions import allreduce
 
 
 class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
-    """tf.keras.layers.BatchNormalization whose mean and variance are those of all ranks' batches.
+    """tf.keras.layers.BatchNormalization with the mean and variance of the batches of all ranks.
 
-    Each rank counts the same, whatever the size of its batch.
+    Every rank has the same weight, even if the batch sizes differ.
+    fused: has to be False; ValueError otherwise.
     """
 
     def __init__(self, fused: bool | None = False, **kwargs: Any) -> None:
@@ -26,7 +27,7 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
         mean, variance = super()._moments(*args, **kwargs)
         if size() == 1:
             return mean, variance
-        # The mean of squares can be averaged, where the variance cannot.
+        # The mean of squares can be averaged across ranks; the variance cannot.
         both = tf.stack([mean, variance + tf.square(mean)])
         mean, mean_square = tf.unstack(allreduce(both, op=Average), num=2)
         return mean, mean_square - tf.square(mean)

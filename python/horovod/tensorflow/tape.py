@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradient tapes whose gradients are those of all ranks."""
+"""Gradient tapes that reduce gradients across ranks."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from horovod.tensorflow.gradients import Groups, check_reduction, reduce_gradien
 
 
 class _DistributedGradientTape(tf.GradientTape):
-    """A tape of the user's that reduces what it computes; made by DistributedGradientTape."""
+    """A copy of the user's tape that reduces gradients; DistributedGradientTape makes it."""
 
     def __init__(self, tape: tf.GradientTape, scale_local_gradients: bool, how: dict[str, Any]):
-        # All that the tape has recorded, and will record.
+        # Share the recording with the user's tape.
         self.__dict__.update(tape.__dict__)
         self._hvd_how = how
         self._hvd_scale_local_gradients = scale_local_gradients
         self._hvd_local_sources: dict[Any, Any] = {}
 
     def register_local_source(self, source: Any) -> None:
-        """Keep the gradient of a variable to this rank."""
+        """Exclude a variable from the reduction; its gradient stays on this rank."""
         self._hvd_local_sources[_plain(source).ref()] = source
 
     def gradient(
@@ -38,10 +38,10 @@ class _DistributedGradientTape(tf.GradientTape):
         use_generic_names: bool = False,
         **options: Any,
     ) -> Any:
-        """The gradients as of a tf.GradientTape, reduced over all ranks.
+        """As tf.GradientTape.gradient, with gradients that are reduced across ranks.
 
-        use_generic_names: ranks know them by their place in `sources`, for functions that are
-            traced anew on some ranks only.
+        use_generic_names: name gradients by their place in `sources`. Needed if only some ranks
+            trace a function again, which changes the names of their tensors.
         """
         gradients = super().gradient(target, sources, output_gradients, **options)
         flat = tf.nest.flatten(gradients)
@@ -58,7 +58,7 @@ class _DistributedGradientTape(tf.GradientTape):
     def get_local_and_global_gradients(
         self, target: Any, sources: Any, output_gradients: Any = None, **options: Any
     ) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-        """Pairs of variables and gradients: first those kept to this rank, then the reduced."""
+        """Two lists of pairs (variable, gradient): the local ones, then the reduced ones."""
         gradients = self.gradient(target, sources, output_gradients, **options)
         pairs = list(zip(tf.nest.flatten(sources), tf.nest.flatten(gradients)))
         kept = self._hvd_local_sources
@@ -79,7 +79,23 @@ def DistributedGradientTape(  # noqa: N802
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
 ) -> tf.GradientTape:
-    """A tape that has recorded what `gradtape` has, and whose gradients are those of all ranks."""
+    """Make a tape with the recording of `gradtape` that reduces gradients across ranks.
+
+    gradtape: a tf.GradientTape, or an instance of a subclass.
+    device_dense, device_sparse: the device for dense and for sparse gradients.
+    compression: hvd.Compression.fp16 or bf16 sends floats with 16 bits.
+    sparse_as_dense: turn sparse gradients into dense ones.
+    op: hvd.Average, Sum or Adasum.
+    gradient_predivide_factor: f divides gradients by f before the sum and by size / f after it.
+        Needs op=hvd.Average.
+    num_groups: deprecated; use groups.
+    groups: the number of groups to reduce gradients in, or lists of variables, one per group.
+    process_set: the ranks that train together.
+    scale_local_gradients: divide gradients of variables that `register_local_source` excludes by
+        the number of ranks.
+
+    Raises ValueError for arguments that do not fit together.
+    """
     groups = groups_of(num_groups, groups)
     check_reduction(op, gradient_predivide_factor, groups)
     how = {
@@ -93,7 +109,7 @@ def DistributedGradientTape(  # noqa: N802
         "process_set": process_set,
     }
     kind: type = _DistributedGradientTape
-    if type(gradtape) is not tf.GradientTape:  # one of the user's own
+    if type(gradtape) is not tf.GradientTape:  # a subclass of the user
         kind = type(type(gradtape).__name__, (kind, type(gradtape)), {})
     return kind(gradtape, scale_local_gradients, how)
 
@@ -112,7 +128,11 @@ def PartialDistributedGradientTape(  # noqa: N802
     local_layers: Any = None,
     scale_local_gradients: bool = True,
 ) -> tf.GradientTape:
-    """The same, but the weights of some Keras layers belong to each rank itself."""
+    """DistributedGradientTape with local layers: their gradients stay on each rank.
+
+    local_layers: a Keras layer or several. The other arguments are those of
+        DistributedGradientTape.
+    """
     tape = DistributedGradientTape(
         gradtape,
         device_dense,
@@ -132,7 +152,7 @@ def PartialDistributedGradientTape(  # noqa: N802
 
 
 def weights_of(layers: Any) -> list[Any]:
-    """The trainable weights of a Keras layer, or of several."""
+    """The trainable weights of a Keras layer or of several; ValueError for other objects."""
     if layers is None:
         return []
     weights = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What graphs and eager execution differ in, and names that other libraries import from here."""
+"""Queries about graphs, and names that other libraries import from here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-_has_eager = True  # every TensorFlow that this package works with
+_has_eager = True  # every supported TensorFlow has eager execution
 
 
 def _executing_eagerly() -> bool:
@@ -21,11 +21,11 @@ def _make_subgraph(f: Callable[..., Any]) -> Callable[..., Any]:
     return tf.function(f)
 
 
-# Keeps what a function has returned, by its arguments.
+# Caches the result of a function for each combination of arguments.
 _cache = functools.lru_cache(maxsize=None)
 
 
 def in_session_graph() -> bool:
-    """Whether what is being built is run by a session of TensorFlow 1, also if it is a branch."""
+    """Whether a session of TensorFlow 1 will run the graph, or the branch, that is being built."""
     with tf.init_scope():
         return not tf.executing_eagerly()

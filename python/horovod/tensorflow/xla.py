@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives in functions that XLA compiles: tf.function(jit_compile=True), fit(jit_compile=True).
 
-XLA takes none of TensorFlow's own kernels, but calls of functions that it knows by name; the
-adapter has put one into its list. Such a call waits for the other ranks, and its shapes are fixed
-when the function is compiled.
+XLA does not run kernels of TensorFlow, but it calls functions that are registered by name; the
+adapter registers one. Such a call waits for the other ranks, and its shapes are fixed when the
+function is compiled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COLLECTIVES = {
 
 
 def is_compiling() -> bool:
-    """Whether what is being traced will be compiled by XLA."""
+    """Whether XLA will compile the code that is being traced."""
     if _control_flow is None or tf.executing_eagerly():
         return False
     graph = tf.compat.v1.get_default_graph()
@@ -65,7 +65,7 @@ def run(
     grouped = op.startswith("HorovodGrouped")
 
     def describe(label: str) -> str:
-        """As adapter/xla.cc reads it."""
+        """The text that adapter/xla.cc parses."""
         head = (
             _COLLECTIVES[op],
             attributes.get("reduce_op", _core.SUM),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizer for op=hvd.Adasum, which combines the steps of the ranks."""
+"""The optimizer for op=hvd.Adasum, which combines the steps of the ranks instead of gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tensor = torch.Tensor
 
 
 class _DistributedAdasumOptimizer(torch.optim.Optimizer, metaclass=Flat):
-    """Each rank takes its own step, and the changes of the weights are combined."""
+    """Takes the user's step on each rank, then combines the changes of the weights by Adasum."""
 
     _hvd_distributed = True
 
@@ -28,32 +28,32 @@ class _DistributedAdasumOptimizer(torch.optim.Optimizer, metaclass=Flat):
         self._parameter_names = names
         self._compression = options.compression
         self.backward_passes_per_step = options.backward_passes_per_step
-        self._hvd_before: dict[Tensor, Tensor] = {}  # the weights at the begin of a step
+        self._hvd_before: dict[Tensor, Tensor] = {}  # the weights before the running step
 
     def _hvd_unhook(self) -> None:
-        """There are no hooks: gradients stay on their rank."""
+        """Do nothing: gradients stay on their rank, so there are no hooks."""
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Gradients stay on their rank, so any number of passes may add up."""
+        """Set the attribute; any number of passes may add up, as gradients stay on their rank."""
         check_passes(passes)
         self.backward_passes_per_step = passes
 
     def synchronize(self) -> None:
-        """There is nothing to wait for before `step`."""
+        """Do nothing: `step` starts all reductions and waits for them."""
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        raise AssertionError("skip_synchronize() is of no use with op=hvd.Adasum")
+        raise AssertionError("skip_synchronize() has no effect with op=hvd.Adasum")
         yield
 
     def _allreduce_grad_async(self, p: Tensor) -> tuple[int, Any]:
-        """Start combining what the ranks' steps have changed in `p`."""
+        """Start combining the changes of `p` in this step; returns a handle and a context."""
         delta, context = self._compression.compress(p.detach() - self._hvd_before[p])
         name = self._parameter_names.get(p)
         return requests.allreduce_(delta.contiguous(), name, (Adasum, 1.0, 1.0, 0)), context
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """The optimizer's own step, then the combination of all ranks' steps."""
+        """Take the step of the user's optimizer, then combine it with those of the other ranks."""
         self._hvd_before = {p: p.detach().clone() for p in trained(self)}
         plain = users(self).step
         loss = plain() if closure is None else plain(closure)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of collectives: another collective, under a name of its own."""
+"""Gradients of collectives. Each is another collective with the suffix `.grad` in its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 
 
 def needs_grad(*tensors: Any) -> bool:
-    """Whether a call has to go through autograd, which costs some microseconds."""
+    """Whether a call has to use autograd, which costs some microseconds."""
     for tensor in tensors:
         if isinstance(tensor, Tensor) and tensor.requires_grad:
             return torch.is_grad_enabled()
@@ -40,7 +40,7 @@ class Allreduce(torch.autograd.Function):
 
 
 class GroupedAllreduce(torch.autograd.Function):
-    """The same for each tensor of a group."""
+    """As Allreduce, for each tensor of a group."""
 
     @staticmethod
     def forward(ctx: Any, name: str | None, how: requests.Reduction, *tensors: Tensor) -> Any:
@@ -53,7 +53,7 @@ class GroupedAllreduce(torch.autograd.Function):
 
 
 def own_rows(grad: Tensor, rows: int, name: str | None, set_id: int) -> Tensor:
-    """The part of the average gradient that belongs to this rank's `rows`."""
+    """The part of the average gradient that belongs to the `rows` rows of this rank."""
     own = torch.tensor([rows])
     rows_of_all = _core.wait(
         requests.allgather(own, None if name is None else f"{name}.rows", set_id, will_wait=True)
@@ -65,7 +65,7 @@ def own_rows(grad: Tensor, rows: int, name: str | None, set_id: int) -> Tensor:
 
 
 class Allgather(torch.autograd.Function):
-    """The gradient is averaged; each rank takes the rows that it gave."""
+    """The gradient is averaged; each rank takes the part for its own rows."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, name: str | None, set_id: int) -> Tensor:
@@ -79,7 +79,7 @@ class Allgather(torch.autograd.Function):
 
 
 class GroupedAllgather(torch.autograd.Function):
-    """The same for each tensor of a group."""
+    """As Allgather, for each tensor of a group."""
 
     @staticmethod
     def forward(ctx: Any, name: str | None, set_id: int, *tensors: Tensor) -> Any:
@@ -95,7 +95,7 @@ class GroupedAllgather(torch.autograd.Function):
 
 
 class Broadcast(torch.autograd.Function):
-    """The gradient is averaged and belongs to the root; that of the others is zero."""
+    """The gradient of the root is the average; the gradient of the other ranks is zero."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, root: int, name: str | None, set_id: int) -> Tensor:
@@ -110,7 +110,7 @@ class Broadcast(torch.autograd.Function):
 
 
 class Alltoall(torch.autograd.Function):
-    """The gradient goes back the way that the rows came."""
+    """The gradient of each row is sent back to the rank that sent the row."""
 
     @staticmethod
     def forward(
@@ -129,7 +129,7 @@ class Alltoall(torch.autograd.Function):
             grad, ctx.received, _grad_name(ctx.name), ctx.set_id, will_wait=True
         )
         back = _core.wait(handle)[0]
-        # Rows beyond the sum of the splits went nowhere.
+        # Rows beyond the sum of the splits were not sent, so their gradient is zero.
         missing = ctx.rows - back.shape[0]
         if missing > 0:
             back = torch.cat([back, back.new_zeros(missing, *back.shape[1:])])
@@ -144,7 +144,7 @@ def _scattered_grad(grad: Tensor, op: int, prescale: float, postscale: float, se
 
 
 class Reducescatter(torch.autograd.Function):
-    """The gradients of all ranks' rows, one after the other."""
+    """The gradient is the concatenation of the scaled gradients of all ranks."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, name: str | None, how: requests.Reduction) -> Tensor:
@@ -159,7 +159,7 @@ class Reducescatter(torch.autograd.Function):
 
 
 class GroupedReducescatter(torch.autograd.Function):
-    """The same for each tensor of a group."""
+    """As Reducescatter, for each tensor of a group."""
 
     @staticmethod
     def forward(ctx: Any, name: str | None, how: requests.Reduction, *tensors: Tensor) -> Any:

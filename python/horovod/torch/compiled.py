@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives as operators of torch, for code inside of torch.compile(fullgraph=True).
+"""Collectives as operators of torch, for code in torch.compile(fullgraph=True).
 
-Outside they are not used: an operator costs 30 us a call, the functions of requests.py one. The
-annotations here are read by torch, which knows the older ways of writing them only.
+Other code does not use them: a call of an operator costs 30 us, a call of a function of requests.py
+1 us. torch reads the annotations in this file and understands only the older way to write them.
 """
 
 # ruff: noqa: UP006, UP035
@@ -16,7 +16,7 @@ from horovod.torch import requests
 
 Tensor = torch.Tensor
 
-# Operators that are written in Python came with PyTorch 2.4.
+# PyTorch has operators in Python since version 2.4.
 AVAILABLE = hasattr(torch.library, "custom_op")
 
 
@@ -68,13 +68,13 @@ def allgather(tensor: Tensor, name: Optional[str], process_set: int) -> Tensor:
 
 @_operator("all_rows")
 def all_rows(tensor: Tensor, rows: int, name: Optional[str], process_set: int) -> Tensor:
-    """An allgather of which it is known that it gives `rows` rows."""
+    """An allgather whose result is known to have `rows` rows."""
     return _core.wait(requests.allgather(tensor, name, process_set, will_wait=True))
 
 
 @_operator("own_rows")
 def own_rows(tensor: Tensor, rows: int, name: Optional[str], process_set: int) -> Tensor:
-    """Of the average of `tensor`, the rows that this rank has given to an allgather."""
+    """The rows of the average of `tensor` that belong to this rank's input of an allgather."""
     from horovod.torch.autograd import own_rows as of_average
 
     return of_average(tensor, rows, name, process_set).clone()
@@ -173,7 +173,7 @@ def _register() -> None:
     def of_reducescatter(ctx: Any, grad: Tensor) -> Any:
         name, op, pre, post, process_set = ctx.how
         factor = pre * post * (place_in(process_set)[1] if op == _core.SUM else 1)
-        # PyTorch 2.6 accepts no gradient of which it cannot tell that it has the tensor's shape.
+        # PyTorch 2.6 rejects a gradient unless it can prove that its shape is that of the tensor.
         grads = all_rows(grad * factor, ctx.rows, _grad_name(name), process_set)
         return (grads, *([None] * 5))
 

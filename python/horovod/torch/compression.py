@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fewer bits on the way: tensors are cast before a reduction, and back after it."""
+"""Compression: casts tensors to 16 bits before a reduction and back after it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class _CastCompressor(Compressor):
 
 
 class FP16Compressor(_CastCompressor):
-    """Floats travel as float16: three decimal digits, up to 65504."""
+    """Sends floats as float16: three decimal digits, values up to 65504."""
 
     dtype = torch.float16
 
 
 class BF16Compressor(_CastCompressor):
-    """Floats travel as bfloat16: two decimal digits, as far as float32 reaches."""
+    """Sends floats as bfloat16: two decimal digits, the range of float32."""
 
     dtype = torch.bfloat16
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model, optimizer and objects of one rank on all ranks."""
+"""Copies models, optimizers and objects of one rank to all ranks."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = [
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
-    """Everybody's objects, by rank; they travel by cloudpickle."""
+    """Return the objects of all ranks in rank order. cloudpickle serializes them."""
     return _allgather_object(obj, name)
 
 
 def _broadcast_all(named: Iterable[tuple[str, Tensor]], root_rank: int, set_id: Any) -> None:
-    """Several tensors in place, all of them on their way before the first is waited for."""
+    """Broadcast several tensors in place; start all of them before waiting for the first."""
     pending = []
     for name, tensor in named:
-        # In memory a model may lie in another order on another rank.
+        # The memory layout may differ between ranks, so strides cannot be sent as they are.
         whole = tensor if tensor.is_contiguous() else tensor.detach().contiguous()
         pending.append((requests.broadcast_(whole, root_rank, name, set_id), tensor, whole))
     for handle, tensor, whole in pending:
@@ -48,9 +48,11 @@ def broadcast_parameters(
     root_rank: int,
     process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Overwrite parameters with those of the root.
+    """Overwrite parameters with those of the root rank.
 
-    params: a state_dict, or what model.named_parameters() or model.parameters() gives.
+    params: a state_dict, or the result of model.named_parameters() or model.parameters().
+    root_rank: a rank of the whole job.
+    Raises ValueError for other types and for values that are not tensors.
     """
     if isinstance(params, Mapping):
         pairs = sorted(params.items())
@@ -69,14 +71,14 @@ def broadcast_parameters(
 
 
 class _Placeholder:
-    """Where a tensor was, in a state that travels without its tensors."""
+    """Marks the place of a tensor in a state that is sent without its tensors."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
 
 
 def _take_tensors(state: Any, tensors: list[Tensor]) -> Any:
-    """A copy of nested dicts and lists with placeholders instead of tensors."""
+    """A copy of nested dicts and lists with placeholders; the tensors are appended to `tensors`."""
     if isinstance(state, Tensor) and state.layout == torch.strided and state.is_cpu:
         tensors.append(state.contiguous())
         return _Placeholder(state)
@@ -88,7 +90,7 @@ def _take_tensors(state: Any, tensors: list[Tensor]) -> Any:
 
 
 def _put_tensors(state: Any, tensors: list[Tensor]) -> Any:
-    """The other way round, with new tensors, which are put into `tensors`."""
+    """The reverse: new tensors replace the placeholders and are appended to `tensors`."""
     if isinstance(state, _Placeholder):
         tensors.append(torch.empty(state.shape, dtype=state.dtype))
         return tensors[-1]
@@ -105,9 +107,12 @@ def broadcast_optimizer_state(
     model: torch.nn.Module | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Overwrite the state of an optimizer with that of the root, hyperparameters included.
+    """Overwrite the state and hyperparameters of an optimizer with those of the root rank.
 
-    A state that is empty on the root is empty everywhere afterwards. `model` is not needed.
+    If the state is empty on the root, it is empty on all ranks afterwards.
+    root_rank: a rank of the whole job.
+    model: ignored.
+    Raises ValueError for torch.optim.LBFGS.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("the state of torch.optim.LBFGS cannot be broadcast: it is no dict")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reductions of a distributed optimizer's gradients: how they start, and how they end.
+"""How the reductions of a distributed optimizer's gradients start and end.
 
-An optimizer has the attributes that optimizer._DistributedOptimizer describes here.
+`optimizer` is an optimizer._DistributedOptimizer here; its class describes the attributes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Tensor = torch.Tensor
 
 
 def reduction_of(optimizer: Any) -> requests.Reduction:
-    """How an optimizer reduces its gradients."""
+    """The reduction that the options of an optimizer ask for."""
     factor, set_id = optimizer.gradient_predivide_factor, optimizer.process_set.process_set_id
     if factor == 1.0:
         return optimizer.op, 1.0, 1.0, set_id
-    # 1/f before the sum and f/size after it: the average, with smaller sums on the way.
+    # 1/f before the sum and f/size after it give the average; the sums in between are smaller.
     return Sum, 1.0 / factor, factor / (optimizer.process_set.size() or 1), set_id
 
 
@@ -43,12 +43,13 @@ def start(optimizer: Any, p: Tensor) -> tuple[Any, Any]:
 
 
 def unusual_grad(optimizer: Any, p: Tensor) -> Tensor:
-    """What to send for a gradient that is sparse, or that backward has not computed here."""
+    """The tensor to send for a gradient that is sparse or that this rank has not computed."""
     dims = optimizer._hvd_sparse_dims
     if p.grad is None:
-        p.grad = torch.zeros_like(p)  # it takes part all the same
-        # As the other ranks send it: rows of zeros among theirs are a mismatch. SparseAdam takes
-        # sparse gradients only; else the last gradient of this parameter tells.
+        p.grad = torch.zeros_like(p)  # this rank takes part in the reduction with zeros
+        # The layout has to match that of the other ranks: a dense tensor among sparse ones is a
+        # mismatch. SparseAdam takes sparse gradients only; for other optimizers we use the layout
+        # of the last gradient of this parameter.
         known = dims.get(p, 1 if isinstance(optimizer, torch.optim.SparseAdam) else 0)
         if known > 0:
             p.grad = p.grad.to_sparse(known)
@@ -78,7 +79,7 @@ def no_result(name: str | None) -> HorovodInternalError:
 
 
 def _put_grad(p: Tensor, grad: Tensor) -> None:
-    """Make `grad` the gradient of `p`; one that was dense only on its way is sparse again."""
+    """Make `grad` the gradient of `p`. If sparse_as_dense made it dense, make it sparse again."""
     if p.grad is None or grad.is_sparse:
         p.grad = grad
     elif p.grad.is_sparse:
@@ -88,12 +89,15 @@ def _put_grad(p: Tensor, grad: Tensor) -> None:
 
 
 def finish(optimizer: Any) -> None:
-    """Wait for all reductions that were started, and put the gradients in their places."""
+    """Wait for all started reductions and write the results into the gradients.
+
+    Raises HorovodInternalError if a reduction fails or has no result.
+    """
     decompress = optimizer._compression.decompress
     with torch.no_grad():
         for p, (handle, context) in optimizer._handles.items():
             if handle is None:
-                continue  # a subclass has found nothing to reduce
+                continue  # a subclass has decided not to reduce it
             if callable(handle):
                 grad = handle()
             else:
@@ -106,7 +110,7 @@ def finish(optimizer: Any) -> None:
 
 
 def drain(optimizer: Any) -> None:
-    """Wait for all reductions that were started, whatever they give."""
+    """Wait for all started reductions and ignore their results."""
     for handle, _ in optimizer._handles.values():
         if callable(handle):
             handle()

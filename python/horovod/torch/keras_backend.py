@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of Keras with PyTorch. Nothing is compiled: all of them go when all are there."""
+"""Gradients of Keras with PyTorch; implements horovod._keras.backends.Backend.
+
+Nothing is compiled. All gradients are reduced together, after the last one is computed.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ scratch = contextlib.nullcontext
 
 
 def current_graph() -> Any:
-    """There is none: all is done at once."""
+    """PyTorch runs without a graph, so one object identifies all code."""
     return Accumulator
 
 
@@ -81,14 +84,14 @@ def all_true(flag: Any, settings: Settings, name: str) -> Any:
 
 
 class Accumulator:
-    """Adds up the gradients of some passes."""
+    """Adds up the gradients of several passes."""
 
     def __init__(self, passes: int, average: bool, sparse_as_dense: bool) -> None:
         self.passes, self.average = passes, average
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Drop the passes of a step that has begun."""
         self.done = 0
         self.sums: list[torch.Tensor | None] = []
 
@@ -98,7 +101,7 @@ class Accumulator:
         variables: list[Any],
         reduce: Callable[[list[Any], list[Any]], list[Any]],
     ) -> list[Any]:
-        """Add gradients; with those of the last pass, the reduced sums, else the sums so far."""
+        """Add the gradients of one pass; returns the sums, after the last pass the reduced ones."""
         if self.done == 0:
             self.sums = [None if g is None else g.detach().clone() for g in gradients]
         else:
@@ -115,5 +118,5 @@ class Accumulator:
         return reduce(sums, variables)
 
     def step(self, ready: list[Any], apply: Callable[[], Any], skip: Callable[[], Any]) -> None:
-        """`apply()` if the last pass has been added, else `skip()`."""
+        """Call `apply` if the last pass has been added, otherwise `skip`."""
         apply() if self.done == 0 else skip()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The old home of the collectives and of what is known about the job."""
+"""Older programs import the collectives and the functions of the job from this module."""
 
 from horovod.common.basics import *  # noqa: F403
 from horovod.common.basics import HorovodBasics

@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives on tensors.
 
-Each has up to four forms: `x` waits and returns a new tensor, through which gradients flow; `x_`
-works in place; `x_async` and `x_async_` return a handle for `synchronize`. A tensor may be dropped
-while it is in flight; its values are not to be touched before `synchronize`.
+Each collective has up to four forms. `x` waits and returns a new tensor, through which gradients
+flow. `x_` works in place. `x_async` and `x_async_` return a handle for `synchronize`. A program may
+drop a tensor while its operation runs, but must not read or write its values before `synchronize`.
 
-An operation without a name gets a number, so ranks have to start those of a process set in the same
-order; with names any order will do.
+Arguments that many collectives have:
+
+name: the name of the operation, the same on all ranks. The engine numbers operations without a
+    name, so all ranks of a process set have to start these in the same order. Operations with a
+    name may be started in any order.
+op: hvd.Average (default), Sum, Adasum, Min, Max or Product.
+average: deprecated; True is op=hvd.Average, False is op=hvd.Sum.
+prescale_factor, postscale_factor: multiply the tensor before and after the reduction.
+compression: hvd.Compression.fp16 or bf16 sends floats with 16 bits.
+process_set: the ranks that take part.
+
+All collectives raise ValueError at once for arguments that are wrong on this rank: the device, the
+layout, the dtype, the process set, or a name that is in use. They, or `synchronize`, raise
+HorovodInternalError if the ranks disagree or the job fails.
 """
 
 from __future__ import annotations
@@ -60,17 +72,21 @@ __all__ = [
 
 
 def poll(handle: int) -> bool:
-    """Whether an operation is done, well or not; `synchronize` then returns at once."""
+    """Whether an operation has ended, with or without an error."""
     return _core.poll(handle)
 
 
 def synchronize(handle: int) -> Any:
-    """Wait for an operation and return its result; None if somebody has done so before."""
+    """Wait for an operation and return its result.
+
+    Returns None if the handle was passed to `synchronize` before.
+    Raises HorovodInternalError if the operation has failed.
+    """
     return _core.wait(handle)
 
 
 def _member_names(name: str | None, count: int) -> list[str | None]:
-    """For groups that compiled code takes apart."""
+    """Names for the members of a group, which compiled code runs as separate operations."""
     return [None if name is None else f"{name}_{i + 1}of{count}" for i in range(count)]
 
 
@@ -86,7 +102,7 @@ def allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start reducing `tensor` in place on every rank."""
+    """Start reducing `tensor` in place; returns a handle."""
     if op is None or average is not None:
         op = reduce_op(op, average)
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
@@ -102,7 +118,7 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start reducing `tensor` into a new one."""
+    """Start reducing `tensor` into a new tensor; returns a handle."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
     return requests.allreduce(tensor, name, how)
 
@@ -116,7 +132,7 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
-    """Reduce `tensor` in place: afterwards it is the average of all ranks', or what `op` says."""
+    """Reduce `tensor` in place and return it. The default operation is the average."""
     if op is None or average is not None:
         op = reduce_op(op, average)
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
@@ -133,7 +149,7 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
-    """The average of all ranks' tensors, or what `op` says, scaled before and after."""
+    """Reduce the tensors of all ranks into a new one. The default operation is the average."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
     compressed, context = compression.compress(tensor)
     if compiled.is_compiling():
@@ -154,7 +170,7 @@ def grouped_allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start reducing several tensors in place, as one operation."""
+    """Start reducing several tensors in place as one operation; returns one handle."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
     return requests.grouped_allreduce_(tensors, name, how)
 
@@ -168,7 +184,7 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start reducing several tensors into new ones, as one operation."""
+    """Start reducing several tensors into new ones as one operation; returns one handle."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
     return requests.grouped_allreduce(tensors, name, how)
 
@@ -182,7 +198,7 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> list[Tensor]:
-    """Reduce several tensors in place, as one operation."""
+    """Reduce several tensors in place as one operation, and return them."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
     return _core.wait(requests.grouped_allreduce_(tensors, name, how, will_wait=True))
 
@@ -197,7 +213,7 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> list[Tensor]:
-    """The reductions of several tensors, as one operation."""
+    """Reduce several tensors as one operation, and return new ones."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
     pairs = [compression.compress(tensor) for tensor in tensors]
     sources = [compressed for compressed, _ in pairs]
@@ -214,7 +230,11 @@ def grouped_allreduce(
 def sparse_allreduce_async(
     tensor: Tensor, name: str, op: int, process_set: ProcessSet = global_process_set
 ) -> Callable[[], Tensor]:
-    """Start adding up sparse tensors; the function that is returned waits for the result."""
+    """Start adding up or averaging sparse tensors.
+
+    op: hvd.Average or hvd.Sum; ValueError otherwise.
+    Returns a function that waits for the operation and returns the sparse result.
+    """
     if op not in (Average, Sum):
         raise ValueError("sparse tensors can be reduced by hvd.Average and hvd.Sum only")
     set_id = process_set.process_set_id
@@ -240,14 +260,14 @@ def sparse_allreduce_async(
 def allgather_async(
     tensor: Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Start gathering everybody's rows."""
+    """Start concatenating the tensors of all ranks; returns a handle."""
     return requests.allgather(tensor, name, process_set.process_set_id)
 
 
 def allgather(
     tensor: Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Tensor:
-    """Everybody's tensors one after the other, by rank; only their first dimension may differ."""
+    """Concatenate the tensors of all ranks in rank order; only their first dimension may differ."""
     set_id = process_set.process_set_id
     if compiled.is_compiling():
         return compiled.allgather(tensor, name, set_id)
@@ -261,7 +281,7 @@ def grouped_allgather_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start gathering several tensors, as one operation."""
+    """Start `allgather` for several tensors as one operation; returns one handle."""
     return requests.grouped_allgather(tensors, name, process_set.process_set_id)
 
 
@@ -270,7 +290,7 @@ def grouped_allgather(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> list[Tensor]:
-    """Gather several tensors, as one operation."""
+    """`allgather` for several tensors as one operation; returns a list."""
     set_id = process_set.process_set_id
     if compiled.is_compiling():
         names = _member_names(name, len(tensors))
@@ -289,7 +309,7 @@ def broadcast_async_(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start overwriting `tensor` with that of the root."""
+    """Start overwriting `tensor` with the tensor of the root; returns a handle."""
     return requests.broadcast_(tensor, root_rank, name, process_set.process_set_id)
 
 
@@ -299,7 +319,7 @@ def broadcast_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start copying the root's tensor into a new one."""
+    """Start copying the tensor of the root into a new tensor; returns a handle."""
     return requests.broadcast(tensor, root_rank, name, process_set.process_set_id)
 
 
@@ -309,7 +329,10 @@ def broadcast_(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
-    """Overwrite `tensor` with that of the root, a rank of the job whatever the set."""
+    """Overwrite `tensor` with the tensor of the root and return it.
+
+    root_rank: a rank of the whole job, even for other process sets.
+    """
     handle = requests.broadcast_(
         tensor, root_rank, name, process_set.process_set_id, will_wait=True
     )
@@ -322,7 +345,10 @@ def broadcast(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
-    """The root's tensor; it is a rank of the job whatever the set."""
+    """Return a copy of the tensor of the root.
+
+    root_rank: a rank of the whole job, even for other process sets.
+    """
     how = (root_rank, name, process_set.process_set_id)
     if compiled.is_compiling():
         return compiled.broadcast(tensor, *how)
@@ -340,7 +366,7 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start exchanging rows; `synchronize` returns what came and how many rows from each rank."""
+    """Start `alltoall`; `synchronize` returns the rows and how many came from each rank."""
     return requests.alltoall(tensor, splits, name, process_set.process_set_id)
 
 
@@ -350,9 +376,12 @@ def alltoall(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Send `splits[i]` rows to rank i, without `splits` equal parts.
+    """Send rows of `tensor` to all ranks and receive rows from all of them.
 
-    Returns the rows that came, by rank; and if `splits` were given, how many from each rank.
+    splits: the number of rows for each rank, as a list or an int32 tensor. Without it, every rank
+        gets the same number of rows.
+    Returns the received rows in rank order. With `splits`, returns a pair: these rows, and an int32
+    tensor with the number of rows from each rank.
     """
     set_id = process_set.process_set_id
     if compiled.is_compiling():
@@ -379,7 +408,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Start a reduction of which each rank gets its share of the rows."""
+    """Start `reducescatter`; returns a handle."""
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
     return requests.reducescatter(tensor, name, how)
 
@@ -393,7 +422,11 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Tensor:
-    """This rank's share of the rows of the average, or of the sum."""
+    """Reduce the tensors of all ranks and return this rank's share of the rows.
+
+    The first ranks get one row more if the rows cannot be divided evenly.
+    op: hvd.Average or hvd.Sum.
+    """
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
     compressed, context = compression.compress(tensor)
     if compiled.is_compiling():
@@ -413,7 +446,7 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Start the same for several tensors, as one operation."""
+    """Start `reducescatter` for several tensors as one operation; returns one handle."""
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
     return requests.grouped_reducescatter(tensors, name, how)
 
@@ -427,7 +460,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[Tensor]:
-    """This rank's shares of several reductions, as one operation."""
+    """`reducescatter` for several tensors as one operation; returns a list."""
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
     pairs = [compression.compress(tensor) for tensor in tensors]
     sources = [compressed for compressed, _ in pairs]
@@ -446,13 +479,15 @@ def grouped_reducescatter(
 
 
 def join(device: int = -1) -> int:
-    """This rank has no more data: wait until all ranks have said so, and return the last of them.
+    """Report that this rank has no more data, and wait until all ranks have reported that.
 
-    Until then it takes part in the others' reductions with values that change nothing.
+    Until then this rank takes part in the reductions of the other ranks with neutral values.
+    device: ignored.
+    Returns the rank that joined last.
     """
     return _core.wait(_core.join())
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Return once every rank of the set has called it."""
+    """Wait until every rank of the process set has called this function."""
     requests.barrier(process_set.process_set_id)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedOptimizer: an optimizer whose gradients are those of all ranks.
+"""DistributedOptimizer: an optimizer that steps with the reduced gradients of all ranks.
 
-While backward is still at work, a hook on each parameter starts the reduction of its gradient;
-`step` waits for them. Wrapping changes the class of the optimizer to a subclass of itself, so that
+A hook on each parameter starts the reduction of its gradient while backward() still runs; `step`
+waits for the reductions. Wrapping an optimizer changes its class to a subclass of that class, so
 schedulers, scalers and state that were attached before stay attached.
 """
 
@@ -35,26 +35,28 @@ __all__ = ["DistributedOptimizer"]
 
 
 class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
-    """Reduces gradients, then lets the user's optimizer take its step.
+    """Reduces gradients, then calls the step of the user's optimizer.
 
-    Programs derive from it, override methods and read attributes, also those with an underscore:
+    Programs derive from this class, override methods and read attributes, including these:
 
     _parameter_names      parameter -> name of its gradient
     _allreduce_delay      parameter -> backward passes that are left before its reduction
     _handles              parameter -> (handle, context of the compression) while it is reduced;
                           (None, None) after a backward pass that was not the last one
-    _requires_update      parameters that are reduced by `synchronize`, with or without a gradient
-    _grad_accs            what holds the hooks
+    _requires_update      parameters that `synchronize` reduces, with or without a gradient
+    _grad_accs            the handles of the hooks
     _synchronized         whether `synchronize` was called since the last step
     _should_synchronize   whether `step` synchronizes
 
-    A handle may also be a function, which waits and returns the reduced gradient. What starts with
-    _hvd is ours alone. wrapping.py says why no method may name its class.
+    A handle may also be a function that waits and returns the reduced gradient. Names that start
+    with _hvd are private. No method may name its class; wrapping.py explains why.
+
+    Not thread-safe: one thread trains, and the hooks run inside its backward().
     """
 
     _hvd_distributed = True
 
-    # For a subclass with a constructor of its own, which may set less.
+    # Defaults for a subclass whose own constructor does not call _hvd_set_up.
     op = Average
     backward_passes_per_step = 1
     gradient_predivide_factor = 1.0
@@ -127,14 +129,15 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
 
     def _hvd_unhook(self) -> None:
         for holder in self._grad_accs:
-            if hasattr(holder, "remove"):  # else a node of autograd, which takes its hooks along
+            # A subclass may hold nodes of autograd here, which own their hooks.
+            if hasattr(holder, "remove"):
                 holder.remove()
         self._grad_accs = []
 
     def _make_hook(self, p: Tensor) -> Callable[..., None]:
-        """What runs when a backward pass has added to the gradient of `p`."""
+        """The hook that runs each time a backward pass has added to the gradient of `p`."""
 
-        # A dict with tensors as keys costs 0.1 us per access: torch hashes them in Python.
+        # Each access to a dict with tensors as keys costs 0.1 us: torch hashes them in Python.
         def hook(*_: Any) -> None:
             left = self._allreduce_delay[p] - 1
             if left < 0:
@@ -160,7 +163,10 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
     _allreduce_grad_async = gradients.start  # (p) -> (handle, context)
 
     def synchronize(self) -> None:
-        """Wait until all gradients are reduced, for instance to clip them before `step`."""
+        """Wait until all gradients are reduced, for instance to clip them before `step`.
+
+        Raises HorovodInternalError if a reduction fails.
+        """
         try:
             self._hvd_start_rest()
             gradients.finish(self)
@@ -169,7 +175,10 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
         self._synchronized = True
 
     def _hvd_start_rest(self) -> None:
-        """Start the reductions for which not enough backward passes have come by on this rank."""
+        """Start reductions that the hooks have not: parameters with too few backward passes here.
+
+        The other ranks may have reduced these parameters, so this rank has to take part.
+        """
         rest = [p for p, (handle, _) in self._handles.items() if handle is None]
         rest += self._requires_update.difference(self._handles)
         for p in rest:
@@ -181,17 +190,17 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
                 self._handles[p] = self._allreduce_grad_async(p)
 
     def _hvd_forget(self) -> None:
-        """Begin the next step; nothing waits any more for what is on its way."""
+        """Begin the next step without waiting for reductions that are still running."""
         self._handles.clear()
         passes = self.backward_passes_per_step
         self._allreduce_delay.update(dict.fromkeys(self._allreduce_delay, passes))
         self._synchronized = False
 
-    # What users call --------------------------------------------------------------------------
+    # Public methods ---------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Within it `step` does not synchronize, because `synchronize` was called before."""
+        """A context in which `step` does not synchronize; call `synchronize` before it."""
         before = self._should_synchronize
         self._should_synchronize = False
         try:
@@ -200,7 +209,12 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
             self._should_synchronize = before
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step with the gradients of all ranks; a closure's are reduced each time it ran."""
+        """Take one step with the reduced gradients.
+
+        closure: as for the user's optimizer. Its gradients are reduced each time it has run.
+        Returns the result of the user's optimizer, usually the loss of the closure.
+        Raises HorovodInternalError if a reduction fails.
+        """
         if self._should_synchronize:
             if closure is None or self._hvd_is_reducing():
                 if self._synchronized:
@@ -218,8 +232,9 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
         plain = users(self).step
         return plain() if closure is None else plain(closure)
 
-    # The user's step() calls the hooks of torch's register_step_pre_hook and the like. Without this
-    # torch would also let ours call them, for instance after load_state_dict().
+    # The user's step() runs the hooks of register_step_pre_hook() and register_step_post_hook().
+    # Without this mark torch also wraps our step(), for instance in load_state_dict(), and the
+    # hooks would run twice.
     step.hooked = True
 
     def _hvd_is_reducing(self) -> bool:
@@ -229,13 +244,17 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
         def synchronizing() -> Any:
             self._synchronized = False
             loss = closure()
-            if not self._synchronized:  # else the closure has done so itself
+            if not self._synchronized:  # the closure may have synchronized itself
                 self.synchronize()
             return loss
 
         return synchronizing
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """Clear the gradients, as the user's optimizer does.
+
+        Raises AssertionError while gradients are being reduced.
+        """
         if self._hvd_is_reducing():
             raise AssertionError(
                 "zero_grad() was called between backward() and step() or synchronize(), while "
@@ -245,15 +264,19 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
         users(self).zero_grad(*args, **kwargs)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """How many backward passes add up their gradients before one reduction."""
+        """Set how many backward passes add up their gradients before one reduction.
+
+        Raises ValueError if `passes` is not positive.
+        """
         check_passes(passes)
         self.backward_passes_per_step = passes
         self._allreduce_delay.update(dict.fromkeys(self._allreduce_delay, passes))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters, whose gradients are reduced too; all ranks have to add the same ones."""
         users(self).add_param_group(param_group)
         if "_parameter_names" not in self.__dict__:
-            return  # the constructor of the user's class adds the first groups
+            return  # called by the constructor of the user's class, before _hvd_set_up
         number = len(self.param_groups) - 1
         for index, p in enumerate(self.param_groups[-1]["params"]):
             self._parameter_names.setdefault(p, name_of_place(number, index))
@@ -263,13 +286,14 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
                     self._hvd_watch(p)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Load a state, as the user's optimizer does, after all running reductions."""
         gradients.drain(self)
         self._hvd_forget()
         return users(self).load_state_dict(*args, **kwargs)
 
 
 def forget_reductions(optimizer: torch.optim.Optimizer) -> None:
-    """Wait for no gradient that is on its way: the job has failed, or starts again."""
+    """Forget running reductions of any optimizer, because the job has failed or restarts."""
     if hasattr(optimizer, "_hvd_forget"):
         optimizer._hvd_forget()
 
@@ -286,18 +310,25 @@ def DistributedOptimizer(  # noqa: N802
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Let an optimizer step with the gradients of all ranks.
+    """Make an optimizer step with the reduced gradients of all ranks.
 
-    named_parameters: model.named_parameters(); names show in timelines and messages.
-    compression: hvd.Compression.fp16 or bf16 to send half as many bytes.
+    optimizer: any optimizer of torch. It is changed in place.
+    named_parameters: model.named_parameters(). Timelines and messages show the names. Without
+        them, parameters are named by their place in optimizer.param_groups.
+    compression: hvd.Compression.fp16 or bf16 sends half as many bytes for float32.
     backward_passes_per_step: backward passes that add up before gradients are reduced.
-    op: hvd.Average, hvd.Sum, or hvd.Adasum, which combines the ranks' steps instead.
-    gradient_predivide_factor: part of the division by the number of ranks that comes first.
-    groups: how many groups to reduce gradients in, or the groups as lists of parameters.
-    sparse_as_dense: send sparse gradients as dense ones; the optimizer gets sparse ones.
+    op: hvd.Average, hvd.Sum, or hvd.Adasum. Adasum combines the steps of the ranks, not their
+        gradients.
+    gradient_predivide_factor: f divides gradients by f before the sum and by size / f after it.
+        Needs op=hvd.Average.
+    num_groups: deprecated; use groups.
+    groups: the number of groups to reduce gradients in, or lists of parameters, one per group.
+    sparse_as_dense: send sparse gradients as dense ones. The optimizer still gets sparse ones.
     process_set: the ranks that train together.
 
-    Returns the optimizer, whose class is now a subclass of the one it had.
+    Returns the same optimizer. Its class is now a subclass of its former class.
+    Raises ValueError for arguments that do not fit together, or for names that are not unique or
+    not complete.
     """
     options = Options(
         compression,

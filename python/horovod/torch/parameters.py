@@ -11,7 +11,7 @@ Tensor = torch.Tensor
 
 
 def trained(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """The parameters that get gradients."""
+    """The parameters that require gradients."""
     groups = optimizer.param_groups
     return [p for group in groups for p in group["params"] if p.requires_grad]
 
@@ -24,7 +24,10 @@ def name_of_place(group: int, index: int) -> str:
 def name_parameters(
     optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, Tensor]] | None
 ) -> dict[Tensor, str]:
-    """The names under which gradients are reduced, the same on all ranks."""
+    """Map each parameter to the name of its reduction, which has to be the same on all ranks.
+
+    Raises ValueError if the names are not unique or do not cover all parameters of the optimizer.
+    """
     by_place = {
         parameter: name_of_place(number, index)
         for number, group in enumerate(optimizer.param_groups)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors as the engine sees them, and every collective on them as a handle.
+"""Describes tensors to the engine and starts collectives; each function returns a handle.
 
-The functions that users call stand in ops.py; here process sets are numbers, as `_core` knows them.
-`will_wait` says that the caller waits for the operation next.
+ops.py has the public functions. Process sets are numbers here, as in `_core`. `will_wait` tells the
+engine that the caller waits for the operation next. The functions may be called from any thread.
+They raise ValueError for tensors and arguments that the engine does not accept.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from horovod.common.util import check_adasum
 
 Tensor = torch.Tensor
 Splits = Union[Tensor, Sequence[int], None]
-# Operation, factors before and after it, and the number of the process set.
+# Operation, factor before it, factor after it, and the number of the process set.
 Reduction = tuple[int, float, float, Optional[int]]
 _View = tuple[int, Optional[int], int, tuple[int, ...]]
 
@@ -43,6 +44,7 @@ for _name in ("uint16", "uint32", "uint64"):  # since PyTorch 2.3
 
 
 def _complain(tensor: Any) -> None:
+    """Raise the ValueError that fits a tensor that cannot be used in place."""
     if not isinstance(tensor, Tensor):
         raise ValueError(f"a tensor is needed, not {type(tensor).__name__}")
     if tensor.layout != torch.strided:
@@ -67,7 +69,7 @@ def _in_place(tensor: Tensor) -> _View:
 
 
 def _contiguous(tensor: Any) -> Tensor:
-    """Something to read from: plain forms copy what does not lie in one piece."""
+    """The tensor to read from; a copy if its elements are not contiguous."""
     if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
         _complain(tensor)
     if tensor.dtype not in _DTYPES or not tensor.is_cpu:
@@ -76,7 +78,7 @@ def _contiguous(tensor: Any) -> Tensor:
 
 
 def _between(source: Tensor, target: Tensor | None) -> _View:
-    """From one tensor into another, or into memory that is allocated later."""
+    """A view that reads `source` and writes `target`; the engine allocates a target of None."""
     address = None if target is None else target.data_ptr()
     return source.data_ptr(), address, _DTYPES[source.dtype], source.shape
 
@@ -86,7 +88,7 @@ def _tensor_of(output: _core.Output, dtype: torch.dtype) -> Tensor:
 
 
 def _memory(tensors: Sequence[Tensor]) -> list[Any]:
-    """What an operation has to keep alive: a program may give its tensors other memory."""
+    """The memory that an operation keeps alive; a program may give its tensors other memory."""
     return [tensor.untyped_storage() for tensor in tensors]
 
 
@@ -132,7 +134,7 @@ def _check_adasum(how: Reduction) -> None:
 
 
 def _no_reduction(set_id: int | None) -> Reduction:
-    """For collectives that only move values."""
+    """The reduction of collectives that only move values; the engine ignores all but the set."""
     return _core.SUM, 1.0, 1.0, set_id
 
 
@@ -143,7 +145,7 @@ def allreduce_(tensor: Tensor, name: str | None, how: Reduction, will_wait: bool
     op, prescale, postscale, set_id = how
     if op == _core.ADASUM:
         check_adasum(set_id)
-    # Not by way of _start, which would cost a tenth of the call.
+    # Calls _core.submit directly: _start would make the call 10 % slower.
     return _core.submit(
         _core.ALLREDUCE,
         "allreduce",
@@ -290,7 +292,7 @@ def _check_splits(splits: Splits) -> Sequence[int] | None:
 def alltoall(
     tensor: Tensor, splits: Splits, name: str | None, set_id: int | None, will_wait: bool = False
 ) -> int:
-    """Its result is the tensor and the splits that were received."""
+    """The result of the handle is a pair: the rows, and the received splits as int32."""
     source = _contiguous(tensor)
 
     def result(outputs: list[_core.Output]) -> tuple[Tensor, Tensor]:

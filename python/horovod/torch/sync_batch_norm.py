@@ -18,7 +18,10 @@ __all__ = ["SyncBatchNorm"]
 
 
 class SyncBatchNorm(_BatchNorm):
-    """As torch.nn.BatchNorm1d, 2d and 3d, with mean and variance of all ranks' batches."""
+    """torch.nn.BatchNorm1d, 2d and 3d with the mean and variance of the batches of all ranks.
+
+    The arguments are those of torch.nn.BatchNorm1d, and process_set: the ranks that share batches.
+    """
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _Normalize(torch.autograd.Function):
-    """Ranks tell each other count, mean and sum of squared deviations of their batches."""
+    """Ranks exchange count, mean and sum of squared deviations of their batches."""
 
     @staticmethod
     def forward(
@@ -69,7 +72,7 @@ class _Normalize(torch.autograd.Function):
         channels = x.shape[1]
         over = [d for d in range(x.dim()) if d != 1]
         shape = [1, channels, *([1] * (x.dim() - 2))]
-        # Statistics of 16-bit floats are kept in 32.
+        # Statistics of 16-bit floats are computed with 32 bits.
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         count = x.numel() // channels
         if count > 0:
@@ -82,7 +85,8 @@ class _Normalize(torch.autograd.Function):
         counts, means, all_squares = _core.wait(
             requests.allgather(own, name, set_id, will_wait=True)
         ).unbind(1)
-        # The deviations from the common mean are those from the own one and what lies between.
+        # Squared deviations from the common mean: those from the mean of the rank, plus the count
+        # times the squared distance of the two means.
         total = counts.sum(0)
         mean = (counts * means).sum(0) / total
         squares = (all_squares + counts * (means - mean).square()).sum(0)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our methods in the class of a user's optimizer.
+"""Puts our methods into the class of a user's optimizer.
 
-The class of a distributed optimizer has one base, the user's class, and our methods in its own
-namespace: libraries take `type(optimizer).__bases__[0]` for the user's class. Programs also make
-such classes themselves, `type(name, (user_class,), dict(Sub.__dict__))`, where Sub is a subclass of
-ours. One function thus becomes a method of many classes, and must not name one of them, as the
-zero-argument super() does: `users(self).step()` takes its place.
+The class of a distributed optimizer has one base, the user's class, and has our methods in its own
+namespace. Libraries rely on this: they read the user's class as `type(optimizer).__bases__[0]`.
+Programs also make such classes themselves by `type(name, (user_class,), dict(Sub.__dict__))`, where
+Sub is a subclass of ours. So one function becomes a method of many classes and must not name any of
+them. The zero-argument super() does name one; our methods call `users(self).step()` instead.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any
 
 import torch
 
-# The attribute that a class has in its own namespace if it has our methods there.
+# A class that has our methods in its own namespace also has this attribute there.
 MARK = "_hvd_distributed"
 
 
 def users(optimizer: torch.optim.Optimizer) -> Any:
-    """The optimizer with the methods of the user's class: what super() is elsewhere."""
+    """The optimizer with the methods of the user's class; our replacement for super()."""
     ours = [cls for cls in type(optimizer).__mro__ if MARK in vars(cls)]
-    # The last one: a library may have derived a class of its own from that of the optimizer.
+    # The last one: a library may have derived its own class from the class of the optimizer.
     return super(ours[-1], optimizer)
 
 
 class Flat(type):
-    """The metaclass of our classes: a subclass repeats in its namespace what it inherits from them.
+    """The metaclass of our classes. It copies all inherited methods of ours into each subclass.
 
-    `dict(Sub.__dict__)` then has all methods, also where Sub overrides only one.
+    So `dict(Sub.__dict__)` has all methods, even if Sub overrides only one.
     """
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ class Flat(type):
 
 
 def _keep_scheduler(optimizer: torch.optim.Optimizer) -> None:
-    """Replace the `step` of a scheduler that was made before, which is not distributed."""
+    """Replace the `step` that an earlier scheduler has set on the instance by a distributed one."""
     if optimizer.__dict__.pop("step", None) is None:
         return
     cls = type(optimizer)
@@ -51,14 +51,17 @@ def _keep_scheduler(optimizer: torch.optim.Optimizer) -> None:
         optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1
         return cls.step(optimizer, *args, **kwargs)
 
-    # Schedulers of different versions of PyTorch look for these two and for the two counts. Without
-    # them they warn that step() was not called.
+    # Depending on the version of PyTorch, a scheduler looks for one of these two marks and one of
+    # the two attributes above. Without them it warns that step() was not called.
     step._wrapped_by_lr_sched = step._with_counter = True
     optimizer.step = step
 
 
 def wrap(optimizer: torch.optim.Optimizer, methods: type) -> None:
-    """Give an optimizer a class that has the methods of `methods`, instead of those it may have."""
+    """Replace the class of an optimizer by one with the methods of `methods`.
+
+    Methods of an earlier call of `wrap` are removed.
+    """
     base = type(optimizer)
     if hasattr(base, MARK):
         optimizer._hvd_unhook()

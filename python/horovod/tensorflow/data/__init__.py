@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that prepare data for those that train."""
+"""Runs the tf.data service: processes of a compute job prepare the data of a training job."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow's tf.data service, run by the ranks of one job for the ranks of another.
+"""TensorFlow's tf.data service, run by the ranks of a compute job for a training job.
 
-The ranks of a compute job are workers, which prepare elements of datasets; dispatchers, on ranks of
-either job, hand the work out to them. Each worker has one dispatcher, and the training ranks share
-the dispatchers: rank r goes to number r modulo their count.
+The ranks of the compute job are workers, which prepare elements of datasets. Dispatchers, on ranks
+of either job, assign the work to them. Each worker has one dispatcher. The training ranks share the
+dispatchers: rank r uses dispatcher r modulo their number.
 
-Both jobs meet in a store, served by rank 0 of the compute job: dispatchers and workers leave their
-addresses there as JSON. As in every store of Horovod, who connects has to prove that it knows the
-key, and nothing is unpickled.
+Both jobs meet at a rendezvous server in rank 0 of the compute job. Dispatchers and workers set
+their addresses there as JSON. As for every rendezvous server of Horovod, a client has to prove that
+it has the key, and nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -37,21 +37,23 @@ from horovod.runner.common.util.timeout import TimeoutException
 from horovod.runner.rendezvous import uses_tls
 
 _service = tf.data.experimental.service
-# How long one call waits for the end of the training: Python hears Ctrl-C between two.
+# Seconds that one call waits for the end of the training; Python handles Ctrl-C between calls.
 _TURN_SECONDS = 1.0
 
 
-# Where and how the jobs meet --------------------------------------------------------------------
+# Configuration and client -----------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class TfDataServiceConfig:
-    """What a training job has to know of a compute job. Who can read it can join the service.
+    """How a training job reaches a compute job. Any process that can read it can join the service.
 
     dispatcher_side: the job whose ranks run the dispatchers: "compute" or "training".
-    addresses: of the store where both meet, each "host:port"; the first that answers is used.
-    key: 32 bytes that everybody who connects to the store has to know.
-    timeout: seconds to wait for the store, for a dispatcher and for its workers.
+    addresses: addresses of the rendezvous server, each "host:port"; the first that answers is used.
+    key: 32 bytes, the secret key of the rendezvous server.
+    timeout: seconds to wait for the rendezvous server, for a dispatcher and for its workers.
+
+    Raises ValueError for values out of range.
     """
 
     dispatchers: int
@@ -73,7 +75,7 @@ class TfDataServiceConfig:
             raise ValueError(f"key has to have {SECRET_LENGTH} bytes, not {len(self.key)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; the key becomes hexadecimal digits."""
+        """The values as JSON can hold them; the key becomes hexadecimal digits."""
         return {**dataclasses.asdict(self), "key": self.key.hex()}
 
     @staticmethod
@@ -81,9 +83,9 @@ class TfDataServiceConfig:
         return TfDataServiceConfig(**{**values, "key": bytes.fromhex(values["key"])})
 
     def write(self, filename: str | os.PathLike[str]) -> None:
-        """Write it for this user alone; whoever sees the file sees all of it."""
+        """Write a file that only this user can read, and rename it when it is complete."""
         path = pathlib.Path(filename)
-        # mkstemp lets nobody else read it, and the key is in it.
+        # The file contains the key; mkstemp creates it with mode 0600.
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with open(handle, "w") as file:
@@ -97,20 +99,27 @@ class TfDataServiceConfig:
     def read(
         filename: str | os.PathLike[str], wait_for_file_creation: bool = False
     ) -> TfDataServiceConfig:
-        """Read what write() has written, or will write: then it waits, however long."""
+        """Read a file of write().
+
+        wait_for_file_creation: wait without a time limit until the file exists.
+        """
         path = pathlib.Path(filename)
-        # Files of other hosts announce themselves to nobody.
+        # Poll: on a network file system there is no notification for files of other hosts.
         while wait_for_file_creation and not path.exists():
             time.sleep(0.2)
         return TfDataServiceConfig.from_dict(json.loads(path.read_text()))
 
     def compute_client(self, verbose: int = 1) -> ComputeClient:
-        """A connection to the store; with verbose=2 it prints what it does."""
+        """Connect to the rendezvous server; with verbose=2 the client prints what it does."""
         return ComputeClient(self, verbose)
 
 
 class ComputeClient:
-    """A connection to the store where a compute job and a training job meet."""
+    """A connection to the rendezvous server where a compute job and a training job meet.
+
+    Raises TimeoutException if the server does not answer in time. Methods raise IndexError for a
+    dispatcher or worker that the configuration does not have.
+    """
 
     def __init__(self, config: TfDataServiceConfig, verbose: int = 1) -> None:
         self._config = config
@@ -127,12 +136,12 @@ class ComputeClient:
             ) from error
 
     def register_dispatcher(self, dispatcher_id: int, address: str) -> None:
-        """Say where a dispatcher is. ValueError if it is known to be elsewhere."""
+        """Set the address of a dispatcher. ValueError if it has another address already."""
         self._check_dispatcher(dispatcher_id)
         self._register(_dispatcher_key(dispatcher_id), f"Dispatcher {dispatcher_id}", address)
 
     def register_worker(self, dispatcher_id: int, worker_id: int, address: str) -> None:
-        """Say that a worker is at the service of a dispatcher; `worker_id` counts from 0 there."""
+        """Set the address of a worker. `worker_id` counts from 0 for each dispatcher."""
         self._check_dispatcher(dispatcher_id)
         count = self._config.workers_per_dispatcher
         if not 0 <= worker_id < count:
@@ -141,14 +150,14 @@ class ComputeClient:
         self._register(_worker_key(dispatcher_id, worker_id), name, address)
 
     def wait_for_dispatcher(self, dispatcher_id: int, timeout: float | None = None) -> str:
-        """The address of a dispatcher, once it is registered."""
+        """Wait for the address of a dispatcher; TimeoutException after `timeout` seconds."""
         self._check_dispatcher(dispatcher_id)
         end = self._end(timeout)
         name, job = f"dispatcher {dispatcher_id}", self._config.dispatcher_side
         return self._wait(_dispatcher_key(dispatcher_id), name, job, end)
 
     def wait_for_workers(self, dispatcher_id: int, timeout: float | None = None) -> list[str]:
-        """The addresses of a dispatcher's workers, once all are registered."""
+        """Wait for the addresses of all workers of a dispatcher; TimeoutException as above."""
         self._check_dispatcher(dispatcher_id)
         end = self._end(timeout)
         return [
@@ -167,7 +176,10 @@ class ComputeClient:
         _core.rendezvous_set(self._client, _SHUTDOWN, b"{}")
 
     def wait_for_shutdown(self) -> None:
-        """Wait until somebody calls shutdown(); HorovodInternalError if the store is lost."""
+        """Wait until a client calls shutdown().
+
+        Raises HorovodInternalError if the connection to the rendezvous server is lost.
+        """
         while _core.rendezvous_get(self._client, _SHUTDOWN, _TURN_SECONDS) is None:
             pass
 
@@ -194,7 +206,7 @@ class ComputeClient:
         if value is None:
             raise TimeoutException(
                 f"There is no {name} of the tf.data service, which a rank of the {job} job runs; "
-                "see what that job says, or give it more time with --timeout"
+                "read the output of that job, or give it more time with --timeout"
             )
         return _address_in(value)
 
@@ -219,7 +231,7 @@ def _address_in(value: bytes) -> str:
 
 
 def _text(key: bytes) -> str:
-    """A key as stores take it."""
+    """A key in the form that the rendezvous functions take: base64."""
     return base64.b64encode(key).decode()
 
 
@@ -230,7 +242,7 @@ def _text(key: bytes) -> str:
 def compute_service(
     dispatchers: int, workers_per_dispatcher: int, dispatcher_side: str, timeout: float = 60
 ) -> Iterator[TfDataServiceConfig]:
-    """Serve the store where the jobs meet, and tell how to get there."""
+    """Run the rendezvous server of both jobs; yields the configuration to reach it."""
     key = make_secret_key()
     host = _host_address()
     store = _core.rendezvous_start(_text(key), host, uses_tls())
@@ -248,9 +260,10 @@ def compute_service(
 
 
 def compute_worker_fn(compute_config: TfDataServiceConfig) -> None:
-    """Be a worker, or also a dispatcher, until somebody shuts the service down.
+    """Run a worker, and on some ranks also a dispatcher, until a client shuts the service down.
 
-    To be called on all ranks of a compute job; each has the dispatcher that its number falls to.
+    All ranks of a compute job have to call it. Consecutive ranks share a dispatcher.
+    Raises ValueError if the number of ranks is not that of the workers.
     """
     import horovod.tensorflow as hvd
 
@@ -271,13 +284,14 @@ def compute_worker_fn(compute_config: TfDataServiceConfig) -> None:
         address = servers.enter_context(_worker(dispatcher))
         client.register_worker(dispatcher_id, worker_id, address)
         client.wait_for_shutdown()
-        # Nobody takes away the dispatcher, or the store, that others have yet to hear from.
+        # A barrier: the other ranks may still need the dispatcher or the rendezvous server of this
+        # rank to learn of the shutdown.
         hvd.allgather_object(None, name="tf-data.shutdown")
 
 
 @contextlib.contextmanager
 def _dispatcher() -> Iterator[str]:
-    """A dispatcher in this process, and its address."""
+    """Run a dispatcher in this process; yields its address."""
     server = _service.DispatchServer(_service.DispatcherConfig(port=0))
     try:
         yield f"{_host_address()}:{server.target.rpartition(':')[2]}"
@@ -287,9 +301,9 @@ def _dispatcher() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _worker(dispatcher: str) -> Iterator[str]:
-    """A worker in this process, and its address."""
+    """Run a worker in this process; yields its address."""
     host = _host_address()
-    # It takes a port that is free, and puts it into its address by itself.
+    # The worker chooses a free port and replaces %port% by it.
     config = _service.WorkerConfig(dispatcher_address=dispatcher, worker_address=f"{host}:%port%")
     server = _service.WorkerServer(config)
     try:
@@ -299,17 +313,17 @@ def _worker(dispatcher: str) -> Iterator[str]:
 
 
 def _host_address() -> str:
-    """The address by which other hosts reach this one."""
+    """The IPv4 address by which other hosts reach this one."""
     names = settings.items("HOROVOD_NETWORK_INTERFACES")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         if names:
             return _interface_address(probe, names[0])
         try:
-            # Sends nothing: the kernel says from where it would. The host is one of those that are
-            # reserved for documentation, so this is the way to everywhere.
+            # Connecting a UDP socket sends nothing, but the kernel chooses the source address. The
+            # address is reserved for documentation, so the kernel uses the default route.
             probe.connect(("198.51.100.1", 9))
         except OSError:
-            return "127.0.0.1"  # no way out, so everybody is here
+            return "127.0.0.1"  # no route to other hosts, so all ranks are on this one
         return probe.getsockname()[0]
 
 
@@ -330,10 +344,11 @@ def _interface_address(probe: socket.socket, name: str) -> str:
 
 @contextlib.contextmanager
 def tf_data_service(compute_config: TfDataServiceConfig, rank: int) -> Iterator[str]:
-    """The address of the dispatcher of a training rank, once all of its workers are there.
+    """Yields the address of the dispatcher of a training rank, after all its workers are ready.
 
-    With dispatchers on the training side, the first ranks run them, until the end of the block:
-    leave it when all ranks have read all of their data.
+    With dispatchers on the training side, the first ranks run them until the end of the block:
+    leave the block after all ranks have read all their data.
+    Raises TimeoutException if the dispatcher or a worker is not ready in time.
     """
     client = compute_config.compute_client()
     dispatcher_id = rank % compute_config.dispatchers
@@ -345,7 +360,7 @@ def tf_data_service(compute_config: TfDataServiceConfig, rank: int) -> Iterator[
         yield f"grpc://{address}"
 
 
-# How many datasets went to each service: all ranks send theirs in the same order.
+# Key of a service -> number of datasets sent to it; all ranks send theirs in the same order.
 _sent: collections.Counter[bytes] = collections.Counter()
 
 
@@ -358,14 +373,18 @@ def send_to_data_service(
     reuse_dataset: bool = False,
     round_robin: bool = False,
 ) -> tf.data.Dataset:
-    """The dataset, prepared by the workers of a compute job. It is a method of datasets, too.
+    """Return a dataset that the workers of a compute job prepare. Also a method of tf.data.Dataset.
 
-    size: the number of training ranks; needed for round_robin.
+    rank: the rank in the training job.
+    size: the number of training ranks; round_robin needs it.
     processing_mode: "distributed_epoch" for each element once, "parallel_epochs" for all elements
         from each worker, or a tf.data.experimental.service.ShardingPolicy.
-    reuse_dataset: the ranks of a dispatcher share the elements; else each of them gets all.
-    round_robin: those ranks take turns, and so get batches of like size at the same time; for
-        datasets without an end that are reused.
+    reuse_dataset: the ranks of a dispatcher share the elements; otherwise each rank gets all.
+    round_robin: these ranks take turns, so that they get batches of similar size at the same time.
+        For reused datasets without an end.
+
+    Raises RuntimeError if the dispatchers are on the training side, and ValueError for round_robin
+    without size and reuse_dataset.
     """
     if compute_config.dispatcher_side == "training":
         raise RuntimeError(

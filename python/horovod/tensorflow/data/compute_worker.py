@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of a compute job, which prepares data for the ranks of another.
+"""Runs a rank of a compute job, which prepares data for a training job.
 
     horovodrun -np 4 python -m horovod.tensorflow.data.compute_worker FILE
 
-It ends when a training rank calls `config.compute_client().shutdown()`, or with horovodrun.
+It ends when a training rank calls `config.compute_client().shutdown()`, or when horovodrun ends.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from horovod.tensorflow.data.compute_service import (
 def main(
     configfile: str, dispatchers: int = 1, dispatcher_side: str = "compute", timeout: float = 60
 ) -> None:
-    """Serve until somebody shuts the service down; rank 0 writes the file, and removes it."""
+    """Serve until a client shuts the service down. Rank 0 writes `configfile` and removes it.
+
+    Raises ValueError if the number of ranks is not a multiple of `dispatchers`.
+    """
     hvd.init()
     if dispatchers < 1 or hvd.size() % dispatchers:
         raise ValueError(
-            f"the number of ranks has to be a multiple of that of dispatchers; {hvd.size()} is "
-            f"none of {dispatchers}"
+            "the number of ranks has to be a multiple of the number of dispatchers; "
+            f"{hvd.size()} is not a multiple of {dispatchers}"
         )
     if hvd.rank() != 0:
         compute_worker_fn(TfDataServiceConfig.from_dict(hvd.broadcast_object(None)))
@@ -41,7 +44,7 @@ def main(
         try:
             compute_worker_fn(config)
         finally:
-            # A job that comes later must not read it.
+            # A later training job must not read the address of a service that has ended.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(configfile)
 
@@ -52,7 +55,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
         description="Prepares data for a training job, by TensorFlow's tf.data service.",
     )
     parser.add_argument(
-        "configfile", help="where the training job reads how to reach this one; it holds a key"
+        "configfile",
+        help="file that tells the training job how to reach this job; holds a key",
     )
     parser.add_argument("--dispatchers", type=int, default=1, help="default: %(default)s")
     parser.add_argument(

@@ -63,21 +63,29 @@ def DistributedOptimizer(  # noqa: N802
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
 ) -> Any:
-    """An optimizer like this one that averages the gradients of all ranks before it applies them.
+    """Make an optimizer that reduces gradients across ranks before it applies them.
 
-    It is made anew from the configuration of the optimizer, and is of a subclass of its class that
-    has the same name. `register_local_var(variable)` excludes a variable.
+    The new optimizer is made from the configuration of `optimizer`. Its class is a subclass of the
+    class of `optimizer` with the same name. Its method `register_local_var(variable)` excludes a
+    variable from the reduction.
 
-    name: what the gradients are called in timelines and messages.
-    compression: hvd.Compression.fp16 or bf16, for fewer bytes on the way.
+    optimizer: an optimizer of Keras, or its name.
+    name: the prefix of the names of gradients in timelines and messages.
+    device_dense, device_sparse: the device for dense and for sparse gradients.
+    compression: hvd.Compression.fp16 or bf16 sends floats with 16 bits.
     sparse_as_dense: turn sparse gradients into dense ones.
     gradient_predivide_factor: f divides by f before the sum and by size / f after it.
+        Needs op=hvd.Average.
     op: hvd.Average or hvd.Sum.
-    backward_passes_per_step: n batches come together before gradients are reduced and applied.
-    average_aggregated_gradients: divide what has come together by their number.
-    groups: how many groups to reduce gradients in, or the groups as lists of variables.
+    backward_passes_per_step: the number of batches whose gradients add up before they are reduced
+        and applied.
+    average_aggregated_gradients: divide these sums by their number.
+    num_groups: deprecated; use groups.
+    groups: the number of groups to reduce gradients in, or lists of variables, one per group.
     process_set: the ranks that train together.
     scale_local_gradients: divide gradients of excluded variables by the number of ranks.
+
+    Raises ValueError for arguments that do not fit together.
     """
     settings = Settings(
         compression=compression,
@@ -97,7 +105,7 @@ def DistributedOptimizer(  # noqa: N802
 
 
 def broadcast_global_variables(root_rank: int) -> None:
-    """Overwrite all variables of the graph of TensorFlow 1 with those of the root."""
+    """Overwrite all variables of the graph of TensorFlow 1 with those of the root rank."""
     operation = _tensorflow.broadcast_global_variables(root_rank)
     _graph.keras_backend().get_session().run(operation)
 
@@ -111,7 +119,13 @@ def allreduce(
     op: int | None = None,
     compression: Any = Compression.none,
 ) -> Any:
-    """The average of all ranks' values, or what `op` says."""
+    """Reduce the values of all ranks. The default operation is the average.
+
+    value: a tensor, an array or a number.
+    average: deprecated; True is op=hvd.Average, False is op=hvd.Sum.
+    prescale_factor, postscale_factor: multiply the value before and after the reduction.
+    compression: hvd.Compression.fp16 or bf16 sends floats with 16 bits.
+    """
     factors = prescale_factor, postscale_factor
     op = reduce_op(op, average)
     return _functions.allreduce(_backend, value, name, op, *factors, compression)

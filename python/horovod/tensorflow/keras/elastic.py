@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training with model.fit that goes on after a failure: `hvd.elastic.run`."""
+"""Training with model.fit that continues after a failure: `hvd.elastic.run`."""
 
 from __future__ import annotations
 

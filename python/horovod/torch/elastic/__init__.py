@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that survives failures: `hvd.elastic.run`, with what it goes on from.
+"""Training that continues after failures: `hvd.elastic.run` and the state that it restores.
 
 state = hvd.elastic.TorchState(model, optimizer, epoch=0)
 
@@ -22,10 +22,10 @@ __all__ = ["ElasticSampler", "TorchState", "run"]
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate `train(state, ...)`, so that it goes on from the last commit after a failure.
+    """Decorate `train(state, ...)` so that it continues from the last commit after a failure.
 
-    No collective may come before it that not every rank takes part in, new ones included. Process
-    sets have to be registered again after a new start, in a reset callback of the state.
+    Do not call collectives before `train`: a rank that joins later would call them alone. A restart
+    removes process sets; register them again in a reset callback of the state.
     """
     return run_fn(func, _reset)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which samples a rank takes, when ranks come and go in the middle of an epoch."""
+"""Assigns samples to ranks when the number of ranks changes during an epoch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ __all__ = ["ElasticSampler"]
 
 
 class ElasticSampler(Sampler):
-    """Deals out to the ranks what is left of an epoch.
+    """Divides the remaining samples of an epoch among the ranks.
 
-    `record_batch` counts what all ranks together have done. After a new start the rest is dealt out
-    anew among those who are there. All ranks get equally many: a few samples come twice for that.
-    Keep it in the state: `TorchState(..., sampler=sampler)`. hvd.init() comes first.
+    `record_batch` counts the samples that all ranks together have processed. After a restart the
+    remaining samples are divided among the ranks of the new job. All ranks get the same number of
+    samples; for that, a few samples may be used twice. Pass the sampler to the state:
+    `TorchState(..., sampler=sampler)`. Call hvd.init() first.
+
+    shuffle: shuffle the samples; the order depends on `seed` and on the epoch.
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
@@ -32,17 +35,20 @@ class ElasticSampler(Sampler):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin an epoch, in another order. Call it at its end: one that is resumed goes on."""
+        """Begin an epoch in another order.
+
+        Call it at the end of the epoch before: after a restart, a call would drop the progress.
+        """
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """Count a batch of this size as done, on every rank."""
+        """Count a batch of this size as processed on every rank."""
         self.processed_num += batch_size * self.num_replicas
 
     def reset(self) -> None:
-        """Deal out anew what is left, to the ranks that there are now."""
+        """Divide the remaining samples among the current ranks."""
         self.num_replicas = basics.size()
         self.rank = basics.rank()
         indices = list(range(len(self.dataset)))

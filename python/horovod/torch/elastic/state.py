@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models, optimizers and samplers that an elastic job goes on from.
+"""Models, optimizers and samplers that an elastic job restores after a failure.
 
-How a value is saved, restored and shared depends on its type: the registry has a handler class for
-some. Values of other types are plain objects, which travel by cloudpickle.
+The registry maps types to handler classes, which save, restore and broadcast values of that type.
+Values of other types are plain objects, which cloudpickle serializes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = [
 
 
 class StateHandler:
-    """Keeps one value, by a copy of its state_dict; subclasses say how it is shared."""
+    """Keeps one value and a copy of its state_dict. Subclasses implement `sync`."""
 
     def __init__(self, value: Any) -> None:
         self.set_value(value)
 
     def set_value(self, value: Any) -> None:
-        """Keep another value from now on."""
+        """Replace the value and save it."""
         self.value = value
         self.save()
 
@@ -49,20 +49,20 @@ class StateHandler:
         self._saved = copy.deepcopy(self.value.state_dict())
 
     def restore(self) -> None:
-        # A copy again: optimizers go on working with the tensors that they are given.
+        # A copy again: an optimizer keeps using the tensors that it is given.
         self.value.load_state_dict(copy.deepcopy(self._saved))
 
     def sync(self) -> None:
-        """Rank 0's value on every rank, saved."""
+        """Copy the value of rank 0 to every rank and save it."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """The job has started anew."""
+        """Called after the job has restarted."""
 
 
 class ModelStateHandler(StateHandler):
     def restore(self) -> None:
-        self.value.load_state_dict(self._saved)  # which copies
+        self.value.load_state_dict(self._saved)  # a module copies the tensors
 
     def sync(self) -> None:
         broadcast_parameters(self.value.state_dict(), root_rank=0)
@@ -72,7 +72,7 @@ class ModelStateHandler(StateHandler):
 class OptimizerStateHandler(StateHandler):
     def restore(self) -> None:
         forget_reductions(self.value)
-        self.value.zero_grad()  # a reduction that has failed may have been half done
+        self.value.zero_grad()  # a failed reduction may have written a part of the gradients
         super().restore()
 
     def sync(self) -> None:
@@ -91,7 +91,7 @@ class SchedulerStateHandler(StateHandler):
 
 class SamplerStateHandler(SchedulerStateHandler):
     def reset(self) -> None:
-        self.value.reset()  # there may be other ranks
+        self.value.reset()  # the number of ranks may have changed
 
 
 _Registry = list[tuple[type, type[StateHandler]]]
@@ -106,12 +106,12 @@ _registry: _Registry = [
 
 
 def get_handler_registry() -> _Registry:
-    """Types and their handlers; the first that fits a value is taken."""
+    """The pairs of type and handler class; the first type that a value is an instance of wins."""
     return _registry
 
 
 def set_handler_registry(registry: _Registry) -> None:
-    """Replace the registry, for states that are made from now on."""
+    """Replace the registry for states that are created later."""
     global _registry  # noqa: PLW0603
     _registry = registry
 
@@ -124,10 +124,10 @@ def _handler_of(value: Any) -> StateHandler | None:
 
 
 class TorchState(ObjectState):
-    """What a training goes on from: `TorchState(model, optimizer, sampler=sampler, epoch=0)`.
+    """The state that training continues from: `TorchState(model, optimizer, sampler=s, epoch=0)`.
 
-    All of it are attributes. A model, optimizer, scheduler or sampler that is assigned anew is
-    saved at once, anything else with the next commit.
+    All arguments become attributes. If the program assigns another model, optimizer, scheduler or
+    sampler, it is saved at once; any other value is saved by the next commit.
     """
 
     def __init__(
