@@ -11,7 +11,8 @@
 namespace hvd::tensorflow {
 namespace {
 
-// As Horovod's users know them from tf.errors.
+// The classes of tf.errors that Horovod uses. A reducescatter with an operation other than sum and
+// average is AbortedError there, not InvalidArgumentError.
 TF_Code to_code(hvd_code code, const hvd_request& request) {
   const bool no_such_reduction =
       request.collective == HVD_REDUCESCATTER && request.op != HVD_SUM && request.op != HVD_AVERAGE;
@@ -24,7 +25,8 @@ TF_Code to_code(hvd_code code, const hvd_request& request) {
   }
 }
 
-// Where the elements of empty tensors are, for which TensorFlow has no memory.
+// The address of empty tensors: TensorFlow returns null for them, and the engine needs an address.
+// It is never read or written.
 std::byte nowhere;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 int64_t elements_of(const int64_t* shape, int32_t dims) {
@@ -54,7 +56,8 @@ void Call::start(const Kernel& kernel, TF_OpKernelContext* context, std::functio
   if (!kernel.name.empty()) call->name_tensors();
   const auto count = static_cast<int32_t>(call->views_.size());
   const hvd_code code = hvd_submit(&request, call->views_.data(), count, nullptr);
-  if (code == HVD_OK) return static_cast<void>(call.release());  // finish() has it, or had it
+  if (code == HVD_OK)
+    return static_cast<void>(call.release());  // finish() owns it, or has deleted it
   call->fail(code, hvd_error());
   end(std::move(call));
 }
@@ -72,6 +75,9 @@ bool Call::take_inputs() {
   return !has_splits || take_splits();
 }
 
+// Fills tensors_[index] and views_[index] from input `index` of the operation. For collectives that
+// keep the shape it also allocates the output; for the others the engine calls allocate() when it
+// knows the size.
 bool Call::take(int index) {
   Report report;
   Tensor& tensor = tensors_[static_cast<size_t>(index)];
@@ -100,8 +106,8 @@ bool Call::take(int index) {
   return true;
 }
 
-// The result goes where the input is if nobody else needs that; TensorFlow can tell only while we
-// hold no reference to it ourselves.
+// Reduces in place if no other operation needs the input. TensorFlow detects that by the reference
+// count, so we must release our own reference first and take a new one if the memory differs.
 bool Call::forward(int index) {
   Report report;
   Tensor& tensor = tensors_[static_cast<size_t>(index)];
@@ -126,7 +132,7 @@ bool Call::take_splits() {
   }
   const auto* begin = static_cast<const int32_t*>(api.TensorData(splits));
   const int64_t count = api.Dim(splits, 0);
-  if (count > 0) {  // otherwise equal parts
+  if (count > 0) {  // without splits, all ranks get equal parts
     splits_.assign(begin, begin + count);
     views_[0].splits = splits_.data();
     views_[0].split_count = static_cast<int32_t>(count);
@@ -135,6 +141,7 @@ bool Call::take_splits() {
   return true;
 }
 
+// Member i of a group of n is named "<name>_<i>of<n>", counted from 1, as in xla.py.
 void Call::name_tensors() {
   const std::string of_all = "of" + std::to_string(tensors_.size());
   for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -164,6 +171,8 @@ void* Call::allocate(void* call, int32_t index, const int64_t* shape, int32_t di
   return elements == 0 ? &nowhere : api.TensorData(tensor.output);
 }
 
+// Writes an output of type int32: a scalar if `dims` is 0 (`count` is 1 then), or a vector if it
+// is 1.
 bool Call::put_numbers(int output, const int32_t* numbers, int64_t count, int dims) {
   const size_t bytes = static_cast<size_t>(count) * sizeof(int32_t);
   Report report;
@@ -180,6 +189,7 @@ bool Call::refuse(const Report& report) {
   return false;
 }
 
+// `message` must stay valid during the call only; TensorFlow copies it.
 void Call::fail(hvd_code code, const char* message) {
   Report report;
   if (code == HVD_NOT_INITIALIZED) message = kNotInitialized;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of elements, as TensorFlow numbers them and as the library does.
+// Maps the element types of TensorFlow to those of the library.
 #pragma once
 
 #include "capi/hvd.h"
@@ -7,7 +7,8 @@
 
 namespace hvd::tensorflow {
 
-// False for a type that cannot be sent.
+// Sets `dtype`. Returns false, and leaves it alone, for a type that cannot be sent, such as strings
+// and complex numbers.
 bool to_dtype(TF_DataType type, hvd_dtype& dtype);
 
 }  // namespace hvd::tensorflow

@@ -15,7 +15,8 @@
 namespace hvd::tensorflow {
 namespace {
 
-// Reads the attributes of a node; the first that cannot be read stays in the report.
+// Reads the attributes of a node. After the first failure it returns zeros and empty strings, and
+// finish() reports that failure.
 class Attributes {
  public:
   explicit Attributes(TF_OpKernelConstruction* node) : node_(node) {}
@@ -52,7 +53,7 @@ class Attributes {
     return {name.data, name.size};
   }
 
-  // Tells TensorFlow if something could not be read.
+  // Reports the first failure to TensorFlow, if any. Returns whether all attributes were read.
   bool finish() {
     if (!report_.ok()) api.OpKernelConstruction_Failure(node_, report_);
     return report_.ok();
@@ -65,6 +66,7 @@ class Attributes {
 
 std::string without_scope(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
+// The name for the engine; see kTensorName in ops.h. Empty: the library numbers the operation.
 std::string tensor_name(Attributes& attributes) {
   std::string name = attributes.text(kTensorName);
   const bool numbered = attributes.truth(kNumbered);
@@ -74,6 +76,7 @@ std::string tensor_name(Attributes& attributes) {
   return ignore_scope ? without_scope(name) : name;
 }
 
+// Returns null after an error, which TensorFlow then raises instead of running the kernel.
 template <size_t Index>
 void* create_collective(TF_OpKernelConstruction* node) {
   const CollectiveOp& op = collective_ops()[Index];
@@ -95,8 +98,8 @@ void* create_collective(TF_OpKernelConstruction* node) {
 
 void delete_collective(void* kernel) { delete static_cast<Kernel*>(kernel); }
 
-// TensorFlow gives the address of a std::function that is gone when this function has returned (a
-// mistake of its C API), so it is copied. Both sides have the same std::function; see load_api().
+// `done` is the address of a std::function that TensorFlow destroys when the kernel returns (an
+// error in its C API), so we copy it. Both sides have the same std::function; see load_api().
 std::function<void()> copy_of(TF_AsyncOpKernelDoneCallback* done) {
   return *reinterpret_cast<std::function<void()>*>(done);
 }
@@ -106,6 +109,7 @@ void compute_collective(void* kernel, TF_OpKernelContext* context,
   Call::start(*static_cast<const Kernel*>(kernel), context, copy_of(done));
 }
 
+// TensorFlow owns it, as Kernel.
 struct PlaceKernel {
   const PlaceOp& op;
   int32_t process_set;
@@ -121,6 +125,8 @@ void* create_place(TF_OpKernelConstruction* node) {
 
 void delete_place(void* kernel) { delete static_cast<PlaceKernel*>(kernel); }
 
+// Synchronous: reading a number of the job does not wait. Fails if there is no job, or no such
+// process set.
 void compute_place(void* kernel, TF_OpKernelContext* context) {
   const auto& place = *static_cast<const PlaceKernel*>(kernel);
   Report report;
@@ -140,8 +146,8 @@ void compute_place(void* kernel, TF_OpKernelContext* context) {
   if (!report.ok()) api.OpKernelContext_Failure(context, report);
 }
 
-// TensorFlow's functions to create a kernel have no argument that says which, so each operation
-// has a function of its own.
+// TensorFlow passes no argument that identifies the operation to the function that creates a
+// kernel, so each operation has an instance of a template.
 template <size_t... Index>
 std::string register_collectives(std::index_sequence<Index...>) {
   Report report;

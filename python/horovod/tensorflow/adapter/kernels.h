@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs when TensorFlow comes to one of our operations: it is handed to the engine, and
-// TensorFlow's thread goes on. A kernel that waited would stop: ranks come to their operations in
-// different orders, and TensorFlow has few threads.
+// The kernels of our operations. A kernel hands the operation to the engine and returns, so the
+// thread of TensorFlow runs other kernels meanwhile. Kernels that wait could deadlock: ranks reach
+// their operations in different orders, and TensorFlow has only a few threads.
 #pragma once
 
 #include <string>
 
 namespace hvd::tensorflow {
 
-// Returns what TensorFlow has to say against it; empty if nothing.
+// Call once, after load_api() and register_ops(). Returns the error of TensorFlow, empty on
+// success.
 std::string register_kernels();
 
 }  // namespace hvd::tensorflow

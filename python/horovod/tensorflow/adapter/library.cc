@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The adapter as a whole. TensorFlow opens it by tf.load_op_library and makes Python functions of
-// the operations that appear meanwhile, so they are registered right then.
+// Entry points of the adapter. tf.load_op_library opens it and makes Python functions for the
+// operations that are registered meanwhile, so a constructor of the library registers them.
 #include <string>
 
 #include "kernels.h"
@@ -18,7 +18,7 @@ std::string register_all() {
   return problem;
 }
 
-// Never destroyed: Python may ask while the process ends.
+// Never destroyed, because Python may ask while the process ends.
 const std::string& problem() {
   static const auto* const kProblem = new std::string(register_all());
   return *kProblem;
@@ -37,12 +37,13 @@ __attribute__((constructor)) void on_load() { xla_problem(); }
 
 extern "C" {
 
-// Why this TensorFlow cannot be served; empty if it can.
+// Why the adapter does not work with this TensorFlow; empty if it does. library.py raises it as
+// ImportError.
 __attribute__((visibility("default"))) const char* hvd_tensorflow_problem() {
   return hvd::tensorflow::problem().c_str();
 }
 
-// Why functions that XLA compiles cannot be served; empty if they can.
+// Why collectives do not work in functions that XLA compiles; empty if they do.
 __attribute__((visibility("default"))) const char* hvd_tensorflow_xla_problem() {
   return hvd::tensorflow::xla_problem().c_str();
 }

@@ -22,6 +22,7 @@ constexpr std::array kCollectiveOps = {
     CollectiveOp{"HorovodJoin", HVD_JOIN, false},
 };
 
+// -1 without a job, or for a process set that does not exist; likewise included_in().
 int size_of(int process_set) {
   if (process_set == HVD_GLOBAL_SET) return hvd_size();
   int32_t count = -1;
@@ -45,12 +46,15 @@ constexpr std::array kPlaceOps = {
     PlaceOp{"HorovodLocalSize", [](int) { return hvd_local_size(); }, false},
 };
 
+// The types of to_dtype(), in the syntax of attribute specifications.
 constexpr const char* kTypes =
     "{uint8, int8, uint16, int16, uint32, uint64, int32, int64, half, bfloat16, float, double, "
     "bool}";
 
 // Shapes -----------------------------------------------------------------------------------------
 
+// Output i has the shape of input i, for allreduce and broadcast. Without this function all shapes
+// in a graph would be unknown, and Keras could not build layers on the result.
 void shapes_of_inputs(TF_ShapeInferenceContext* context, TF_Status* status) {
   const auto count = static_cast<int>(api.ShapeInferenceContextNumInputs(context));
   for (int i = 0; i < count && api.GetCode(status) == TF_OK; ++i) {
@@ -63,7 +67,8 @@ void shapes_of_inputs(TF_ShapeInferenceContext* context, TF_Status* status) {
   }
 }
 
-// How many rows there will be is known once ranks have met; Python knows the other dimensions.
+// The number of rows is known only after the ranks have negotiated. Python sets the other
+// dimensions.
 void unknown_shapes(TF_ShapeInferenceContext* context, TF_Status* status) {
   api.ShapeInferenceContextSetUnknownShape(context, status);
 }
@@ -76,6 +81,8 @@ void scalar_shape(TF_ShapeInferenceContext* context, TF_Status* status) {
 
 // Definitions ------------------------------------------------------------------------------------
 
+// Builds and registers one operation. finish() has to be called exactly once: it passes the builder
+// to TensorFlow.
 class Definition {
  public:
   explicit Definition(const char* name) : builder_(api.NewOpDefinitionBuilder(name)) {
@@ -96,9 +103,11 @@ class Definition {
   }
 
  private:
-  TF_OpDefinitionBuilder* builder_;  // is TensorFlow's once it is registered
+  TF_OpDefinitionBuilder* builder_;  // TensorFlow owns it after RegisterOpDefinition
 };
 
+// Inputs and outputs. "T" is a type, or for groups a list of types, which TensorFlow derives from
+// the inputs.
 void define_tensors(const CollectiveOp& op, Definition& definition) {
   definition.input(op.groups ? "tensors: T" : "tensor: T");
   definition.output(op.groups ? "outputs: T" : "output: T");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that TensorFlow learns of: their names, inputs, outputs and attributes.
+// The operations that we register with TensorFlow: names, inputs, outputs and attributes.
 //
-// All are stateful, because TensorFlow folds, merges and drops others as it sees fit, and ranks
-// would then disagree about how many collectives there are.
+// All of them are stateful. TensorFlow may fold, merge or remove stateless operations, and then the
+// number of collectives could differ between ranks.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ namespace hvd::tensorflow {
 struct CollectiveOp {
   const char* name;
   hvd_collective collective;
-  bool groups;  // takes and gives lists of tensors, of any types
+  bool groups;  // inputs and outputs are lists of tensors, which may have different types
 };
 inline constexpr size_t kCollectiveOpCount = 10;
 std::span<const CollectiveOp, kCollectiveOpCount> collective_ops();
 
-// Operations that say where this process stands in the job: one int32 each.
+// Operations that return the place of this process in the job: one int32 each.
 struct PlaceOp {
   const char* name;
   int (*value)(int process_set);  // -1 without a job
@@ -31,15 +31,16 @@ struct PlaceOp {
 inline constexpr size_t kPlaceOpCount = 5;
 std::span<const PlaceOp, kPlaceOpCount> place_ops();
 
-// Attributes; each collective has those that it needs.
+// Names of attributes; each collective has only those that it needs.
 inline constexpr const char* kReduceOp = "reduce_op";
 inline constexpr const char* kPrescale = "prescale_factor";
 inline constexpr const char* kPostscale = "postscale_factor";
 inline constexpr const char* kRoot = "root_rank";
 inline constexpr const char* kProcessSet = "process_set_id";
-// How the engine knows the tensor. By `tensor_name` if that is not empty; else by a number if it is
-// `numbered`, for eager operations, all of which TensorFlow calls the same; else by the name of the
-// node, or with `ignore_name_scope` by the last part of it.
+// The name of the tensor for the engine, in this order of precedence:
+//   1. tensor_name, if it is not empty.
+//   2. A number, if `numbered` is set. For eager operations, which all have the same node name.
+//   3. The name of the node; with ignore_name_scope only its part after the last '/'.
 inline constexpr const char* kTensorName = "tensor_name";
 inline constexpr const char* kNumbered = "numbered";
 inline constexpr const char* kIgnoreScope = "ignore_name_scope";
@@ -51,7 +52,7 @@ inline bool reduces(hvd_collective collective) {
   return collective == HVD_ALLREDUCE || collective == HVD_REDUCESCATTER;
 }
 
-// Returns what TensorFlow has to say against it; empty if nothing.
+// Call once, after load_api(). Returns the error of TensorFlow, empty on success.
 std::string register_ops();
 
 }  // namespace hvd::tensorflow

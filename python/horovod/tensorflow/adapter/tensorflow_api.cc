@@ -23,10 +23,11 @@ std::string load_api() {
   api.name = reinterpret_cast<decltype(api.name)>(find("TF_" #name));
   HVD_TENSORFLOW_FUNCTIONS(HVD_TENSORFLOW_FIND)
 #undef HVD_TENSORFLOW_FIND
-  // The callback of an asynchronous kernel is a std::function, which has to be the same there as
-  // here (see copy_of in kernels.cc): of GNU's library, which this name belongs to.
+  // The callback of an asynchronous kernel is a std::function. Its layout has to be the same in
+  // TensorFlow and here (see copy_of in kernels.cc), which is so if both use libstdc++. This symbol
+  // exists only then.
   find("_ZSt25__throw_bad_function_callv");
-  dlclose(library);  // it stays, since TensorFlow has it open
+  dlclose(library);  // TensorFlow keeps it open
   if (missing.empty()) return {};
   return "this TensorFlow lacks " + missing + "; use TensorFlow 2.13 or later";
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of TensorFlow's C API that the adapter uses: declared here, found at run time in the
-// TensorFlow that the process has loaded, so that one binary serves every version from 2.13 on.
+// The part of TensorFlow's C API that the adapter uses. It is declared here and looked up at run
+// time in the TensorFlow that the process has loaded, so one binary works with every version
+// from 2.13 on.
 //
-// Structures are TensorFlow's and opaque; functions have the names of its headers without "TF_".
+// The structures belong to TensorFlow and are opaque. The functions have the names of its headers
+// without "TF_". The values of the enums are part of TensorFlow's ABI.
 #pragma once
 
 #include <cstddef>
@@ -117,14 +119,14 @@ struct Api {
 #undef HVD_TENSORFLOW_FIELD
 };
 
-// Filled by load_api().
+// load_api() fills it, before any other code of the adapter runs; it is constant afterwards.
 extern Api api;
 
-// Finds the functions in the TensorFlow of this process. Returns what is missing, in words; empty
-// if nothing is.
+// Looks up the functions in the TensorFlow of this process. Returns a message about what is
+// missing, empty on success.
 std::string load_api();
 
-// The status that functions of the API report in; not to be shared among threads.
+// Owns a status, in which functions of the API report errors. Not thread-safe; needs load_api().
 class Report {
  public:
   Report() : status_(api.NewStatus()) {}

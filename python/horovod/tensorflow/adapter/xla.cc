@@ -18,23 +18,26 @@
 namespace hvd::tensorflow {
 namespace {
 
-// XLA's structure for how a call went: the message if it failed. Declared as XLA does; load time
-// checks that both sides read it alike.
+// XLA's structure for the status of a call: the message if the call failed. register_xla_target()
+// checks at load time that XLA reads it in the same way.
 using CallStatus = std::optional<std::string>;
 
+// One tensor of a collective.
 struct Member {
   std::string name;
   std::vector<int64_t> shape;
   hvd_dtype dtype;
 };
 
+// One collective, as xla.py describes it.
 struct Program {
   hvd_request request = HVD_REQUEST_INIT;
   std::vector<Member> members;
 };
 
-// What xla.py has written: "collective op prescale postscale root set count", then for each tensor
-// "type dims dimension... name". A name may have any character but a line's end.
+// Parses the text of xla.py. The first line is "collective op prescale postscale root set count".
+// Then each tensor has a line "type dims dimension... name". A name may contain any character
+// except a newline. Returns false if the text is not of this form.
 bool read_program(const std::string& text, Program& program) {
   std::istringstream in(text);
   int collective = 0;
@@ -58,6 +61,7 @@ bool read_program(const std::string& text, Program& program) {
   return !program.members.empty();
 }
 
+// The views point into `program` and into the buffers of XLA, which must outlive the operation.
 std::vector<hvd_tensor> views_of(const Program& program, void* out, const void* const* in) {
   const bool alone = program.members.size() == 1;
   std::vector<hvd_tensor> views;
@@ -73,7 +77,8 @@ std::vector<hvd_tensor> views_of(const Program& program, void* out, const void* 
                        nullptr,
                        0};
     view.input = in[i];
-    view.output = alone ? out : static_cast<void* const*>(out)[i];  // XLA's convention
+    // XLA passes the buffer itself for one result, and an array of buffers for several.
+    view.output = alone ? out : static_cast<void* const*>(out)[i];
     view.shape = member.shape.data();
     view.dims = static_cast<int32_t>(member.shape.size());
     views.push_back(view);
@@ -81,7 +86,8 @@ std::vector<hvd_tensor> views_of(const Program& program, void* out, const void* 
   return views;
 }
 
-// As XLA calls it.
+// The function that XLA calls, on the thread that runs the compiled program. Blocks until the
+// collective has ended. Errors go into `status`, and XLA raises them.
 void run(void* out, const void** in, const char* text, size_t length, void* status) {
   auto& failure = *static_cast<CallStatus*>(status);
   Program program;
@@ -104,6 +110,7 @@ void run(void* out, const void** in, const char* text, size_t length, void* stat
 }  // namespace
 
 std::string register_xla_target() {
+  // RTLD_NOLOAD: only the library that TensorFlow has loaded, never a second copy.
   void* library = dlopen("libtensorflow_cc.so.2", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return "this TensorFlow has no libtensorflow_cc.so.2";
   const auto global =
