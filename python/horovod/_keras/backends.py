@@ -90,5 +90,5 @@ def backend_of(keras: Any) -> Backend:
     """The implementation for the framework that this Keras module works with."""
     name = keras.backend.backend()
     if name not in _MODULES:
-        raise ImportError(f"Horovod cannot serve Keras with the backend {name}")
+        raise ImportError(f"Horovod does not support Keras with the backend {name}")
     return importlib.import_module(_MODULES[name])  # type: ignore[return-value]

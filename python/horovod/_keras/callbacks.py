@@ -109,7 +109,7 @@ class LearningRateSchedule:
     ) -> None:
         super().__init__()
         if initial_lr is None:
-            raise ValueError("initial_lr, the learning rate to begin with, has to be given")
+            raise ValueError("initial_lr is missing; pass the initial learning rate")
         self.initial_lr = initial_lr
         self.start_epoch = start_epoch
         self.end_epoch = end_epoch

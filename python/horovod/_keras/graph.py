@@ -28,7 +28,7 @@ def keras_backend() -> Any:
     backend = tf.compat.v1.keras.backend
     if not hasattr(backend, "get_session"):
         raise RuntimeError(
-            "Keras 3 has no sessions, and so nothing to run a graph of TensorFlow 1 with; "
+            "Keras 3 has no sessions and cannot run a graph of TensorFlow 1; "
             "pip install tf-keras, and set TF_USE_LEGACY_KERAS=1"
         )
     return backend

@@ -43,7 +43,7 @@ class Settings:
             )
         for layer in self.local_layers:
             if not hasattr(layer, "trainable_weights"):
-                raise ValueError(f"local_layers contains {layer!r}, which is no layer of Keras")
+                raise ValueError(f"local_layers contains {layer!r}, which is not a layer of Keras")
 
     def is_distributed(self) -> bool:
         """Whether there are other ranks to reduce with."""

@@ -27,7 +27,7 @@ def distribute(keras: Any, optimizer: Any, settings: Settings) -> Any:
         optimizer = keras.optimizers.get(optimizer)
     if is_distributed(optimizer):
         warnings.warn(
-            f"{type(optimizer).__name__} is a DistributedOptimizer already, and stays as it is",
+            f"{type(optimizer).__name__} is a DistributedOptimizer already; it stays unchanged",
             stacklevel=3,
         )
         return optimizer

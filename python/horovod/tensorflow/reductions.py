@@ -82,7 +82,9 @@ def allreduce(
         if op not in (Average, Sum):
             raise NotImplementedError("tf.IndexedSlices can be summed or averaged only")
         if (prescale_factor, postscale_factor) != (1.0, 1.0):
-            raise NotImplementedError("tf.IndexedSlices cannot be scaled on the way")
+            raise NotImplementedError(
+                "tf.IndexedSlices cannot be scaled; leave prescale_factor and postscale_factor at 1"
+            )
         return _allreduce_slices(
             tensor, device_sparse, compression, op, name, process_set, ignore_name_scope
         )

@@ -43,7 +43,7 @@ class _DistributedAdasumOptimizer(torch.optim.Optimizer, metaclass=Flat):
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        raise AssertionError("skip_synchronize() has no effect with op=hvd.Adasum")
+        raise AssertionError("skip_synchronize() is not supported with op=hvd.Adasum")
         yield
 
     def _allreduce_grad_async(self, p: Tensor) -> tuple[int, Any]:

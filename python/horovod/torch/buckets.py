@@ -45,7 +45,7 @@ def check_groups(groups: Groups) -> None:
     seen: set[Tensor] = set()
     for parameter in (parameter for group in groups for parameter in group):
         if not isinstance(parameter, Tensor):
-            raise ValueError(f"groups contains {parameter!r}, which is no parameter")
+            raise ValueError(f"groups contains {parameter!r}, which is not a parameter")
         if parameter in seen:
             raise ValueError("a parameter is in groups twice; each may be in one group only")
         seen.add(parameter)

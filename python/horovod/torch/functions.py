@@ -66,7 +66,7 @@ def broadcast_parameters(
         if isinstance(value, Tensor):
             tensors.append((name, value))
         elif value is not None:
-            raise ValueError(f"parameter {name!r} is no tensor but {type(value).__name__}")
+            raise ValueError(f"parameter {name!r} is not a tensor but a {type(value).__name__}")
     _broadcast_all(tensors, root_rank, process_set.process_set_id)
 
 
@@ -115,7 +115,7 @@ def broadcast_optimizer_state(
     Raises ValueError for torch.optim.LBFGS.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError("the state of torch.optim.LBFGS cannot be broadcast: it is no dict")
+        raise ValueError("the state of torch.optim.LBFGS cannot be broadcast: it is not a dict")
     tensors: list[Tensor] = []
     is_root = _core.rank() == root_rank
     outline = _take_tensors(optimizer.state_dict(), tensors) if is_root else None
