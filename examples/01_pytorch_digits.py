@@ -4,10 +4,10 @@
     horovodrun -np 2 python examples/01_pytorch_digits.py
     python examples/01_pytorch_digits.py                      one rank, without a launcher
 
-A batch has 96 images whatever the number of ranks, and each rank takes its share: the average of
-their gradients is that of the whole batch, so that all runs do the same work and end with the same
-weights but for rounding. A rank computes on one thread. With --save PREFIX each rank leaves its
-weights in PREFIX.<rank>.
+A batch has 96 images for any number of ranks, and each rank takes its share. The average of the
+gradients of all ranks is the gradient of the whole batch. So all runs do the same work and end with
+the same weights, except for rounding. A rank computes on one thread. With --save PREFIX each rank
+writes its weights to PREFIX.<rank>.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main() -> int:
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
-    # Every rank starts from the weights of rank 0, whatever its own were.
+    # Every rank starts with the weights of rank 0.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
@@ -63,7 +63,7 @@ def main() -> int:
         for batch in training[order].split(BATCH):
             share = batch[hvd.rank() :: hvd.size()]
             optimizer.zero_grad()
-            # Not the mean of the share: shares may differ by one image.
+            # The sum, not the mean of the share: the shares of two ranks may differ by one image.
             loss = cross_entropy(model(images[share]), labels[share], reduction="sum")
             loss = loss * hvd.size() / len(batch)
             loss.backward()
@@ -73,7 +73,7 @@ def main() -> int:
             print(f"epoch {epoch + 1} of {options.epochs}: loss {mean_loss:.4f}", flush=True)
     seconds = time.perf_counter() - start
 
-    # Each rank tests its share.
+    # Each rank tests its share of the test images.
     mine = is_test.nonzero().flatten()[hvd.rank() :: hvd.size()]
     with torch.no_grad():
         right = (model(images[mine]).argmax(1) == labels[mine]).sum()

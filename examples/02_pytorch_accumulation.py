@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large batches in small pieces: gradients of several backward passes add up before one reduction.
+"""Gradient accumulation: gradients of several backward passes add up before one reduction.
 
     horovodrun -np 2 python examples/02_pytorch_accumulation.py
 
-The gradients travel as float16, and in two groups instead of one by one.
+The gradients are sent as float16, in two groups instead of one by one.
 """
 
 import digits
@@ -11,7 +11,7 @@ import horovod.torch as hvd
 import torch
 from torch.nn.functional import cross_entropy
 
-PIECE, PIECES = 16, 4  # images of a backward pass, and passes of a step
+PIECE, PIECES = 16, 4  # images per backward pass, passes per step
 
 hvd.init()
 torch.manual_seed(1)
@@ -28,7 +28,7 @@ optimizer = hvd.DistributedOptimizer(
 )
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
-# All ranks take as many steps as the one with the fewest images can.
+# All ranks take the same number of steps: that of the rank with the fewest images.
 steps = int(hvd.allreduce(torch.tensor(len(mine) // (PIECE * PIECES)), op=hvd.Min))
 for epoch in range(8):
     order = mine[torch.randperm(len(mine))]
@@ -36,7 +36,7 @@ for epoch in range(8):
         optimizer.zero_grad()
         for batch in order[step * PIECE * PIECES : (step + 1) * PIECE * PIECES].split(PIECE):
             loss = cross_entropy(model(images[batch]), labels[batch]) / PIECES
-            loss.backward()  # the last of the passes starts the reduction
+            loss.backward()  # the last pass starts the reduction
         optimizer.step()
     mean_loss = hvd.allreduce(loss.detach(), name="loss") * PIECES
     if hvd.rank() == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two models at once: half of the ranks train one, half the other, and then they compare.
+"""Process sets: half of the ranks train one model, half of them another; then they compare.
 
 horovodrun -np 4 python examples/03_pytorch_process_sets.py
 """
@@ -13,11 +13,11 @@ from torch.nn.functional import cross_entropy
 
 ranks = range(int(os.environ.get("HOROVOD_SIZE", "1")))
 teams = [hvd.ProcessSet(ranks[number::2]) for number in (0, 1) if ranks[number::2]]
-# A set of all ranks is there already.
+# A set of all ranks exists already.
 hvd.init(process_sets=teams if len(ranks) > 1 else None)
 team = next((team for team in teams if team.included()), None) if len(ranks) > 1 else None
 team = team or hvd.global_process_set
-rate = [0.02, 0.1][hvd.rank() % 2]  # what the teams differ in
+rate = [0.02, 0.1][hvd.rank() % 2]  # the teams use different learning rates
 
 torch.manual_seed(1)
 images, labels = digits.load()
@@ -36,7 +36,7 @@ for _ in range(5):
 with torch.no_grad():
     test = digits.is_test(labels)
     right = (model(images[test]).argmax(1) == labels[test]).float().mean()
-results = hvd.allgather_object((rate, float(right)))  # of all ranks again
+results = hvd.allgather_object((rate, float(right)))  # from all ranks, not only from the team
 if hvd.rank() == 0:
     for tried, share in sorted(set(results)):
         print(f"learning rate {tried}: {100 * share:.1f} % recognised")

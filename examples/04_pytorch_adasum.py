@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adasum: ranks that agree take one step, ranks that do not take them all.
+"""Adasum: combines the steps of the ranks instead of averaging gradients.
 
     horovodrun -np 2 python examples/04_pytorch_adasum.py
 
-Orthogonal steps add up and equal ones stay as they are, so that the learning rate need not grow
-with the number of ranks. That number has to be a power of two.
+Orthogonal steps add up, and equal steps count once. So the learning rate need not grow with the
+number of ranks. The number of ranks has to be a power of two.
 """
 
 import digits

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each row to the rank that owns its key, however unevenly keys are spread.
+"""Alltoall: sends each row to the rank that owns its key; the numbers of rows may differ.
 
     horovodrun -np 2 python examples/06_pytorch_alltoall.py
 
-This is how a table that is too large for one rank is looked up: rank r owns the keys k with
-k % size == r.
+A program looks up a table this way if the table is too large for one rank: rank r owns the keys k
+with k % size == r.
 """
 
 import horovod.torch as hvd
@@ -21,8 +21,8 @@ splits = torch.bincount(owners, minlength=size).int()
 asked, received = hvd.alltoall(keys[order], splits, name="keys")
 assert bool((asked % size == rank).all()), "a key came to a rank that does not own it"
 
-answers = asked.float().square()  # what the owner looks up
-found, _ = hvd.alltoall(answers, received, name="answers")  # back the way they came
+answers = asked.float().square()  # the owner looks up the values
+found, _ = hvd.alltoall(answers, received, name="answers")  # back to the ranks that asked
 values = torch.empty(len(keys))
 values[order] = found
 assert torch.equal(values, keys.float().square())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A timeline of some steps: gradients are on their way while backward is still at work.
+"""A timeline of some steps: gradients are reduced while backward() still runs.
 
     HOROVOD_TIMELINE=DYNAMIC horovodrun -np 2 python examples/07_pytorch_timeline.py
 
@@ -22,7 +22,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
 
 for step in range(6):
-    if step == 3:  # the first steps are not like the others
+    if step == 3:  # the first steps include one-time work
         hvd.start_timeline("timeline.json")
     optimizer.zero_grad()
     loss = model(torch.randn(64, 1024)).square().mean()
@@ -36,9 +36,9 @@ if hvd.rank() == 0:
     with open("timeline.json") as file:
         events = json.load(file)
     names = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}
-    # Milliseconds since backward began.
+    # Times in milliseconds since the begin of backward().
     zero = events[0]["args"]["start_time_since_epoch_in_micros"]
-    when = {"B": {}, "E": {}}  # the last of each name
+    when = {"B": {}, "E": {}}  # the last event of each name
     for event in events:
         if event.get("name") == "ALLREDUCE" or (event["ph"] == "E" and "args" in event):
             when[event["ph"]][names[event["pid"]]] = (zero + event["ts"]) / 1e3 - begin * 1e3

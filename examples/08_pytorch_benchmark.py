@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images per second of a model on random data: the classic synthetic benchmark.
+"""A synthetic benchmark: measures images per second of a model on random data.
 
 horovodrun -np 2 python examples/08_pytorch_benchmark.py --batch-size 32
 """

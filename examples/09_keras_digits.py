@@ -4,9 +4,9 @@
     horovodrun -np 2 python examples/09_keras_digits.py
     python examples/09_keras_digits.py                        one rank, without a launcher
 
-A batch has 96 images whatever the number of ranks, and each rank takes its share: the average of
-their gradients is that of the whole batch, so that all runs end with the same weights but for
-rounding. With --save PREFIX each rank leaves its weights in PREFIX.<rank>.
+A batch has 96 images for any number of ranks, and each rank takes its share. The average of the
+gradients of all ranks is the gradient of the whole batch. So all runs end with the same weights,
+except for rounding. With --save PREFIX each rank writes its weights to PREFIX.<rank>.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main() -> int:
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer=optimizer, loss=loss, metrics=["accuracy"])
 
-    # Whole batches only: each rank's share of each has as many images.
+    # Whole batches only, so that the shares of all ranks have the same size.
     training = np.random.RandomState(1).permutation(np.flatnonzero(~is_test))
     training = training[: len(training) // BATCH * BATCH]
     mine = training[hvd.rank() :: hvd.size()]
@@ -47,11 +47,11 @@ def main() -> int:
         epochs=options.epochs,
         shuffle=False,
         verbose=0,
-        # Every rank goes on from the weights of rank 0, whatever its own were.
+        # After the first batch, every rank has the weights of rank 0.
         callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)],
     )
 
-    # Each rank tests its share.
+    # Each rank tests its share of the test images.
     mine = np.flatnonzero(is_test)[hvd.rank() :: hvd.size()]
     right = np.sum(model.predict(images[mine], verbose=0).argmax(1) == labels[mine])
     accuracy = float(hvd.allreduce(right, op=hvd.Sum, name="right")) / is_test.sum()

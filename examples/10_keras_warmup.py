@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More ranks, a higher learning rate: warm-up, metrics of all ranks and checkpoints of one.
+"""Learning-rate warm-up, metrics averaged across ranks, and checkpoints of one rank.
 
     horovodrun -np 2 python examples/10_keras_warmup.py
 
-Each rank has a part of the images. A step with all of them allows a learning rate that is so many
-times higher, but not at once.
+Each rank has a part of the images. With n ranks a batch is n times larger, which allows a learning
+rate that is n times higher, but not in the first epochs.
 """
 
 import pathlib
@@ -33,15 +33,15 @@ model.compile(
 checkpoint = pathlib.Path(tempfile.mkdtemp()) / "digits.keras"
 callbacks = [
     hvd.callbacks.BroadcastGlobalVariablesCallback(0),
-    # Before the others, so that they see the metrics of all ranks.
+    # Before the other callbacks, so that they see the average metrics.
     hvd.callbacks.MetricAverageCallback(),
     hvd.callbacks.LearningRateWarmupCallback(rate, warmup_epochs=WARMUP, verbose=hvd.rank() == 0),
     hvd.callbacks.LearningRateScheduleCallback(rate, 0.1, start_epoch=EPOCHS - 2),
 ]
-if hvd.rank() == 0:  # one is enough, and two would write over each other
+if hvd.rank() == 0:  # several ranks would overwrite each other's files
     callbacks.append(keras.callbacks.ModelCheckpoint(checkpoint))
 
-# All ranks take as many steps: the one with the fewest images sets their number.
+# All ranks take the same number of steps: that of the rank with the fewest images.
 mine = (~is_test).nonzero()[0][rows][: (~is_test).sum() // hvd.size()]
 history = model.fit(
     images[mine],
@@ -56,6 +56,6 @@ if hvd.rank() == 0:
     rates = ", ".join(f"{rate:.4f}" for rate in history["lr"])
     print(f"learning rates at the end of each epoch: {rates}")
     print(f"accuracy on all ranks' test images: {history['val_accuracy'][-1]:.3f}")
-    # The optimizer goes on from where it was, and is distributed again.
+    # The optimizer has its saved state, and load_model makes it a distributed one again.
     resumed = hvd.load_model(checkpoint)
     print(f"the checkpoint is from step {int(resumed.optimizer.iterations)}")

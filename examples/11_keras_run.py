@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function that trains with Keras, started on two ranks by a script or a notebook.
+"""Runs a function that trains with Keras on two ranks, from a script or a notebook.
 
     python examples/11_keras_run.py
 
-As scripts for HorovodRunner are written: the function brings its imports along.
+As in scripts for HorovodRunner, the function contains its imports.
 """
 
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop of one's own in TensorFlow 2, which learns to read handwritten digits.
+"""A custom training loop in TensorFlow 2 that learns to read handwritten digits.
 
 horovodrun -np 2 python examples/12_tensorflow2_loop.py
 """
@@ -44,8 +44,8 @@ for epoch in range(10):
     for batch, truth in data:
         loss = train(batch, truth)
         if is_first:
-            # The first step has made all variables, those of the optimizer as well. From here on
-            # every rank goes on from those of rank 0, whatever its own were.
+            # The first step has created all variables, including those of the optimizer. Now every
+            # rank takes the values of rank 0.
             state = optimizer.variables
             hvd.broadcast_variables(model.variables, root_rank=0)
             hvd.broadcast_variables(state() if callable(state) else state, root_rank=0)
@@ -54,7 +54,7 @@ for epoch in range(10):
     if hvd.rank() == 0:
         print(f"epoch {epoch + 1}: loss {float(loss):.4f}", flush=True)
 
-# Each rank tests its share.
+# Each rank tests its share of the test images.
 mine = np.flatnonzero(is_test)[hvd.rank() :: hvd.size()]
 right = tf.math.count_nonzero(tf.argmax(model(images[mine]), 1) == labels[mine])
 right = hvd.allreduce(right, op=hvd.Sum, name="right")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script as of TensorFlow 1, with a graph and a session, which learns to read handwritten digits.
+"""A script in the style of TensorFlow 1, with a graph and a session, that learns to read digits.
 
 horovodrun -np 2 python examples/13_tensorflow1_session.py
 """
@@ -30,7 +30,7 @@ def train(folder):
     loss = tf.losses.sparse_softmax_cross_entropy(truth, logits)
     right = tf.reduce_mean(tf.cast(tf.equal(tf.argmax(logits, 1), truth), tf.float32))
 
-    # The batch grows with the ranks, and so does the step.
+    # The batch grows with the number of ranks, and so does the learning rate.
     optimizer = tf.train.MomentumOptimizer(0.05 * hvd.size(), momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer)
     step = optimizer.minimize(loss, global_step=tf.train.get_or_create_global_step())

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains with PyTorch in the tasks of a Spark application, and brings the results back by rank.
+"""Trains with PyTorch in the tasks of a Spark application, and returns the results by rank.
 
     python examples/14_spark_run.py                           on this machine, two tasks
     spark-submit --master spark://… examples/14_spark_run.py --num-proc 4
 
-Python and its packages have to be the same on the executors; PYSPARK_PYTHON says which Python they
-take.
+The executors need the same Python and packages as this script; PYSPARK_PYTHON selects their Python.
 """
 
 import argparse
@@ -27,7 +26,7 @@ def train(images, labels, epochs):
 
     hvd.init()
     torch.set_num_threads(1)  # tasks share the cores
-    # Where Spark schedules GPUs, those that it has given to the task of this rank.
+    # If Spark schedules GPUs: those that it has assigned to the task of this rank.
     devices = get_available_devices()
     device = torch.device(f"cuda:{devices[0]}" if devices else "cpu")
 
@@ -56,9 +55,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=6)
     options = parser.parse_args()
 
-    # The session of this application; a new one on all cores of this machine if there is none.
+    # The session of this application, or a new one that uses all cores of this machine.
     spark = SparkSession.builder.appName("digits").getOrCreate()
-    # `train` itself travels to the executors, a module beside this script does not by itself.
+    # Spark sends `train` to the executors, but not modules in the folder of this script.
     spark.sparkContext.addPyFile(str(HERE / "digits.py"))
     results = horovod.spark.run(
         train,

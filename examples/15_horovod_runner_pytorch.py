@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From PyTorch on one machine to HorovodRunner: `train`, and what `train_hvd` does beyond it.
+"""From PyTorch on one machine to HorovodRunner: `train`, and the changes for it in `train_hvd`.
 
     python examples/15_horovod_runner_pytorch.py              two tasks of a Spark on this machine
     spark-submit --master spark://… examples/15_horovod_runner_pytorch.py --np 4 --folder /shared
     python examples/15_horovod_runner_pytorch.py --np -2      two processes here, without Spark
 
-A function that HorovodRunner runs travels to the executors with all of this script that it uses:
-other functions, and the images. Modules do not, so that each function brings its imports along.
+HorovodRunner sends the function to the executors, with everything of this script that the function
+uses: other functions, and the images. It does not send modules, so each function contains its
+imports.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def save_checkpoint(folder, model, epoch):
 
 
 def accuracy_of(folder):
-    """Of the last checkpoint, with images that no model has seen."""
+    """The accuracy of the last checkpoint on images that were not used in training."""
     import torch
 
     model = make_model()
@@ -97,17 +98,17 @@ def train_hvd(learning_rate, folder):
     loader = torch.utils.data.DataLoader(training, batch_size=BATCH, sampler=sampler)
 
     model = make_model().to(device)
-    # A step sees hvd.size() batches, for which a larger rate makes up.
+    # A step uses hvd.size() batches, so the learning rate is larger by that factor.
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate * hvd.size(), momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
-    # All begin with the weights of rank 0.
+    # All processes begin with the weights of rank 0.
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
     for epoch in range(1, EPOCHS + 1):
         sampler.set_epoch(epoch)
         train_one_epoch(model, device, loader, optimizer, epoch)
-        if hvd.rank() == 0:  # others would write over it
+        if hvd.rank() == 0:  # several processes would overwrite each other's files
             save_checkpoint(folder, model, epoch)
             log_to_driver(f"rank 0 of {hvd.size()} has saved epoch {epoch}")
     return hvd.size()
@@ -117,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--np", type=int, default=2)
     parser.add_argument("--learning-rate", type=float, default=0.02)
-    parser.add_argument("--folder", default=tempfile.gettempdir(), help="that executors see too")
+    parser.add_argument("--folder", default=tempfile.gettempdir(), help="shared with the executors")
     options = parser.parse_args()
     folder = pathlib.Path(options.folder) / f"digits-{uuid.uuid4()}"
     (folder / "alone").mkdir(parents=True)
@@ -128,7 +129,7 @@ def main() -> None:
 
     if options.np > 0:
         SparkSession.builder.appName("HorovodRunner").getOrCreate()
-    # What the processes do when, for chrome://tracing.
+    # A timeline of all processes, for chrome://tracing.
     os.environ["HOROVOD_TIMELINE"] = str(folder / "horovod_timeline.json")
     hr = HorovodRunner(np=options.np)
     size = hr.run(train_hvd, learning_rate=options.learning_rate, folder=folder / "horovod")

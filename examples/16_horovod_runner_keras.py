@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From Keras on one machine to HorovodRunner: `train`, and what `train_hvd` does beyond it.
+"""From Keras on one machine to HorovodRunner: `train`, and the changes for it in `train_hvd`.
 
     python examples/16_horovod_runner_keras.py                two tasks of a Spark on this machine
     spark-submit --master spark://… examples/16_horovod_runner_keras.py --np 4 --folder /shared
     python examples/16_horovod_runner_keras.py --np -2        two processes here, without Spark
 
-A function that HorovodRunner runs travels to the executors with all of this script that it uses:
-other functions, and the images. Modules do not, so that each function brings its imports along.
+HorovodRunner sends the function to the executors, with everything of this script that the function
+uses: other functions, and the images. It does not send modules, so each function contains its
+imports.
 """
 
 import argparse
@@ -41,7 +42,7 @@ def make_model():
 
 
 def accuracy_of(checkpoint):
-    """Of a saved model, with images that no model has seen."""
+    """The accuracy of a saved model on images that were not used in training."""
     import keras
 
     model = keras.models.load_model(checkpoint, compile=False)
@@ -79,22 +80,22 @@ def train_hvd(learning_rate, checkpoint):
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
 
-    # Each process reads its own part of the images, of which all have as many.
+    # Each process reads its own part of the images; all parts have the same size.
     images, labels = IMAGES[~IS_TEST], LABELS[~IS_TEST]
     whole = len(images) // hvd.size() * hvd.size()
     mine = slice(hvd.rank(), whole, hvd.size())
 
     model = make_model()
-    # A step sees hvd.size() batches, for which a larger rate makes up.
+    # A step uses hvd.size() batches, so the learning rate is larger by that factor.
     optimizer = keras.optimizers.SGD(learning_rate * hvd.size(), momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer)
     model.compile(optimizer, loss="sparse_categorical_crossentropy", metrics=["accuracy"])
-    # All begin with the weights of rank 0.
+    # All processes begin with the weights of rank 0.
     callbacks = [
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),
         hvd.callbacks.MetricAverageCallback(),
     ]
-    if hvd.rank() == 0:  # others would write over it
+    if hvd.rank() == 0:  # several processes would overwrite each other's files
         callbacks += [keras.callbacks.ModelCheckpoint(checkpoint), LogCallback()]
     history = model.fit(
         images[mine], labels[mine], batch_size=BATCH, epochs=EPOCHS, verbose=0, callbacks=callbacks
@@ -106,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--np", type=int, default=2)
     parser.add_argument("--learning-rate", type=float, default=0.02)
-    parser.add_argument("--folder", default=tempfile.gettempdir(), help="that executors see too")
+    parser.add_argument("--folder", default=tempfile.gettempdir(), help="shared with the executors")
     options = parser.parse_args()
     folder = pathlib.Path(options.folder) / f"digits-{uuid.uuid4()}"
     folder.mkdir(parents=True)
@@ -116,7 +117,7 @@ def main() -> None:
 
     if options.np > 0:
         SparkSession.builder.appName("HorovodRunner").getOrCreate()
-    # What the processes do when, for chrome://tracing.
+    # A timeline of all processes, for chrome://tracing.
     os.environ["HOROVOD_TIMELINE"] = str(folder / "horovod_timeline.json")
     hr = HorovodRunner(np=options.np)
     checkpoint = folder / "horovod.keras"

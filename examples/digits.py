@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handwritten digits that examples train on; cpp/data/README.md says where they come from."""
+"""The handwritten digits that the examples train on; cpp/data/README.md names their source."""
 
 import pathlib
 
@@ -10,7 +10,7 @@ DIGITS = pathlib.Path(__file__).parent / "cpp" / "data" / "digits.txt"
 
 
 def load() -> tuple[torch.Tensor, torch.Tensor]:
-    """1797 images of 8 by 8 pixels between 0 and 1, and what they show."""
+    """1797 images of 8 by 8 pixels with values from 0 to 1, and their labels."""
     lines = DIGITS.read_text().splitlines()
     labels = torch.tensor([int(line[0]) for line in lines])
     pixels = torch.tensor([["0123456789abcdefg".index(c) for c in line[2:]] for line in lines])
@@ -18,7 +18,7 @@ def load() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def is_test(labels: torch.Tensor) -> torch.Tensor:
-    """Every fifth image is not trained on."""
+    """Every fifth image is a test image, which is not used in training."""
     return torch.arange(len(labels)) % 5 == 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handwritten digits for Keras; cpp/data/README.md says where they come from."""
+"""The handwritten digits for Keras; cpp/data/README.md names their source."""
 
 import pathlib
 
@@ -10,7 +10,7 @@ DIGITS = pathlib.Path(__file__).parent / "cpp" / "data" / "digits.txt"
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
-    """1797 images of 8 by 8 pixels between 0 and 1, and what they show."""
+    """1797 images of 8 by 8 pixels with values from 0 to 1, and their labels."""
     lines = DIGITS.read_text().splitlines()
     labels = np.array([int(line[0]) for line in lines])
     pixels = np.array([["0123456789abcdefg".index(c) for c in line[2:]] for line in lines])
@@ -18,7 +18,7 @@ def load() -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_test(labels: np.ndarray) -> np.ndarray:
-    """Every fifth image is not trained on."""
+    """Every fifth image is a test image, which is not used in training."""
     return np.arange(len(labels)) % 5 == 0
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The images of data/digits.txt; data/README.md says where they come from.
+// The images of data/digits.txt; data/README.md names their source.
 #pragma once
 
 #include <fstream>
@@ -16,7 +16,7 @@ struct Digits {
   std::vector<int> labels;
 
   int size() const { return static_cast<int>(labels.size()); }
-  // Only images at the places that `keep` says yes to.
+  // Only the images at the indices for which `keep` returns true.
   template <typename Keep>
   Digits filtered(Keep keep) const {
     Digits kept;
@@ -27,7 +27,7 @@ struct Digits {
     }
     return kept;
   }
-  // Every fifth image is left for the test.
+  // Every fifth image is a test image, which is not used in training.
   Digits for_training() const {
     return filtered([](int index) { return index % 5 != 0; });
   }
@@ -39,7 +39,7 @@ struct Digits {
   }
 };
 
-// Throws std::runtime_error that names the file and the line.
+// Throws std::runtime_error with the file and the line.
 inline Digits load_digits(const std::string& path) {
   static const std::string kLevels = "0123456789abcdefg";
   std::ifstream file(path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network with one hidden layer: 64 pixels, 32 hidden values, 10 classes. All weights lie in one
-// array, so that one allreduce carries all gradients.
+// A network with one hidden layer: 64 pixels, 32 hidden values, 10 classes. All weights are in one
+// array, so one allreduce reduces all gradients.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Model {
   using Image = std::span<const float, Digits::kPixels>;
 
   // The same weights for the same seed on every machine; the distributions of the standard library
-  // do not promise that.
+  // do not guarantee that.
   explicit Model(unsigned seed) : weights_(kWeights) {
     std::mt19937 random(seed);
     for (float& weight : weights_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stochastic gradient descent on any number of ranks, each of which takes every size-th image of a
-// batch. The average of the ranks' gradients is that of the whole batch, so that any number of
-// ranks, one included, ends with the same weights but for rounding.
+// Stochastic gradient descent on any number of ranks. Each rank takes every size-th image of a
+// batch. The average of the gradients of all ranks is the gradient of the whole batch. So any
+// number of ranks, including one, ends with the same weights except for rounding.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ inline constexpr int kBatch = 96;
 inline constexpr int kEpochs = 60;
 inline constexpr float kLearningRate = 0.5F;
 
-// `allreduce_average` replaces what it is given by the average over all ranks.
+// `allreduce_average` replaces its argument by the average over all ranks.
 template <std::invocable<std::span<float>> AllreduceAverage>
 void train(Model& model, const Digits& digits, int rank, int size,
            AllreduceAverage allreduce_average, int epochs = kEpochs) {
@@ -30,7 +30,7 @@ void train(Model& model, const Digits& digits, int rank, int size,
         model.add_gradient(digits.image(i), digits.labels[i],
                            std::span<float, Model::kWeights>(gradient));
       }
-      // Not by the number of this rank's images: shares may differ by one.
+      // Not by the number of images of this rank: the shares may differ by one image.
       const float scale = static_cast<float>(size) / static_cast<float>(end - begin);
       for (float& value : gradient) value *= scale;
       allreduce_average(std::span<float>(gradient));
@@ -41,7 +41,7 @@ void train(Model& model, const Digits& digits, int rank, int size,
   }
 }
 
-// The share of the images that are recognised.
+// The fraction of the images that are recognised.
 inline double accuracy(const Model& model, const Digits& digits) {
   int right = 0;
   for (int i = 0; i < digits.size(); ++i) {

@@ -3,9 +3,9 @@
 //
 //     train_digits DIGITS [WEIGHTS]
 //
-// Started alone it is a job of one rank. With WEIGHTS, each rank leaves its weights in the file
-// WEIGHTS.<rank>, as they lie in memory: they are the same on all ranks to the last bit, and the
-// same as those of a single process but for rounding.
+// Without a launcher it is a job of one rank. With WEIGHTS, each rank writes its weights to the
+// file WEIGHTS.<rank> as they are in memory. They are identical on all ranks, and the same as those
+// of a single process except for rounding.
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -24,7 +24,7 @@ int main(int argc, char** argv) try {
   const Digits digits = load_digits(argv[1]);
 
   hvd::init();
-  // Every rank starts from the weights of rank 0, whatever its own were.
+  // Every rank starts with the weights of rank 0.
   Model model(/*seed=*/1 + static_cast<unsigned>(hvd::rank()));
   hvd::broadcast(model.weights(), /*root=*/0);
   train(model, digits.for_training(), hvd::rank(), hvd::size(),

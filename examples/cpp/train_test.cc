@@ -20,7 +20,7 @@ const Digits& digits() {
   return loaded;
 }
 
-// Ranks as threads; each sums up for itself what all of them lay open.
+// Ranks as threads; each one adds up the gradients of all of them.
 std::vector<Model> train_together(int size, int epochs) {
   const Digits training = digits().for_training();
   std::vector<Model> models(size, Model(/*seed=*/1));
