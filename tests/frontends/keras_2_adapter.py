@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.tensorflow.keras where tf.keras is Keras 2, without a graph and with one."""
+"""horovod.tensorflow.keras with Keras 2 as tf.keras, eagerly and in a graph."""
 
 import os
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers of Keras 2, in the way that code for Horovod 0.28 uses them."""
+"""Optimizers of Keras 2, as code for Horovod 0.28 uses them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = (keras.optimizers, keras.optimizers.legacy)
 
 
 def total():
-    """The sum of what each rank has, if that is its rank + 1."""
+    """The sum of rank + 1 over all ranks."""
     return sum(r + 1 for r in range(hvd.size()))
 
 
@@ -26,7 +26,7 @@ def loss_of(*variables):
 
 
 def check_gradients_are_reduced_when_computed_and_not_when_applied(frontend):
-    """A sum shows a second reduction, an average would not."""
+    """Uses op=Sum: a second reduction changes a sum, but not an average."""
     for kind in KINDS:
         optimizer = hvd.DistributedOptimizer(kind.SGD(1.0), op=hvd.Sum)
         weight = tf.Variable([0.0, 0.0])
@@ -39,7 +39,7 @@ def check_gradients_are_reduced_when_computed_and_not_when_applied(frontend):
         assert weight.numpy().tolist() == [-total()] * 2, kind
         tf.function(step)()
         assert weight.numpy().tolist() == [-2 * total()] * 2, kind
-        # Gradients of a tape are those of this rank, before and after.
+        # The gradients of a plain tape stay those of this rank, before and after.
         with tf.GradientTape() as tape:
             loss = loss_of(weight)()
         optimizer.apply_gradients([(tape.gradient(loss, weight), weight)])
@@ -47,7 +47,7 @@ def check_gradients_are_reduced_when_computed_and_not_when_applied(frontend):
         optimizer.minimize(loss_of(weight), [weight])
         assert weight.numpy().tolist() == [-4 * total()] * 2, kind
         assert int(optimizer.iterations) == 4
-        # What is only looked at changes no function that is made later.
+        # Inspecting an optimizer does not affect functions that are traced later.
         optimizer._compute_gradients(loss_of(weight), [weight])
 
         @tf.function
@@ -178,7 +178,7 @@ def check_saved_models_name_the_class_of_keras(frontend):
                 assert type(plain).__name__ == type(loaded).__name__ == "Adam"
                 assert not plain.__module__.startswith("horovod")
                 assert loaded.__module__.startswith("horovod")
-                # Keras saves no state of old optimizers in its new format.
+                # Keras does not save the state of old optimizers in its new format.
                 is_lost = ending == "keras" and kind is keras.optimizers.legacy
                 wanted = 0 if is_lost else 1
                 assert int(loaded.iterations) == int(plain.iterations) == wanted

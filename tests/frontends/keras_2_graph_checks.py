@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.tensorflow.keras in a graph of TensorFlow 1, as scripts of that time use it."""
+"""horovod.tensorflow.keras in a graph of TensorFlow 1, as old scripts use it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def check_training_ends_with_the_weights_of_one_process(frontend):
         fit(net, optimizer)
         assert int(K.get_value(optimizer.iterations)) == STEPS
         close(net.get_weights(), alone.get_weights())
-    # The first pass of a step is forgotten when a state goes back.
+    # Restoring a state drops the first pass of a step.
     state = hvd.elastic.KerasState(net, epoch=0)
     kept = net.get_weights()
     net.train_on_batch(*[array[:ROWS] for array in data()])
@@ -166,7 +166,7 @@ def check_values_go_round(frontend):
     assert hvd.reducescatter(np.arange(2.0 * size), op=hvd.Sum).tolist() == [
         (2 * rank + i) * size for i in range(2)
     ]
-    # Scripts do this after each epoch, and graphs only grow.
+    # Scripts do this after each epoch, so it must not add operations to the graph.
     assert len(tf.compat.v1.get_default_graph().get_operations()) == operations
     assert hvd.allreduce(tf.constant([float(rank)])).tolist() == [mean]
     variable = K.variable([float(rank)])

@@ -9,7 +9,7 @@ import suite
 if importlib.util.find_spec("tf_keras") is None:
     pytest.skip("tf-keras is not installed", allow_module_level=True)
 
-# In this order: the second turns eager execution off for good.
+# In this order: the second module turns eager execution off permanently.
 MODULES = {2: ["keras_2_checks", "keras_2_graph_checks"]}
 
 

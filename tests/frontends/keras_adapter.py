@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.keras with whatever backend KERAS_BACKEND says."""
+"""horovod.keras with the backend of KERAS_BACKEND."""
 
 import horovod.keras as hvd
 import numpy as np

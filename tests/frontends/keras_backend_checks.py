@@ -17,7 +17,7 @@ STEPS, ROWS = 4, 3
 
 
 def data(rank=None, steps=STEPS):
-    """Of one rank, or of all of them batch by batch."""
+    """The images and labels of one rank, or of all ranks batch by batch."""
     numbers = np.random.RandomState(7)
     arrays = [numbers.randn(steps, hvd.size(), ROWS, n).astype("float32") for n in (5, 2)]
     if rank is not None:
@@ -84,7 +84,7 @@ def check_fit_ends_with_the_weights_of_one_process(frontend):
 
 
 def check_large_gradients_come_through(frontend):
-    """More than what a framework hands over at once, many times."""
+    """More data than a framework passes to a callback in one piece, many times."""
     net = keras.Sequential([keras.layers.Input((1000,)), keras.layers.Dense(1000)])
     arrays = [np.ones((20, 1000), "float32") * (hvd.rank() + 1)] * 2
     fit(net, hvd.DistributedOptimizer(sgd(1e-6)), arrays, 2)
@@ -176,7 +176,7 @@ def check_values_go_round(frontend):
     assert hvd.allreduce(np.float32([hvd.rank() + 0.5]), compression=half)[0] == mean + 0.5
     got = hvd.broadcast(np.arange(3) + hvd.rank(), 1)
     assert got.tolist() == [1, 2, 3]
-    # PyTorch has tensors at once; those of JAX would lose half of a float64.
+    # PyTorch returns tensors. JAX would turn float64 into float32, so it returns arrays.
     assert hasattr(got, "numpy") == (keras.backend.backend() == "torch")
     assert "float64" in str(hvd.allreduce(np.float64([0.1])).dtype)
 

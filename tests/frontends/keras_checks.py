@@ -22,13 +22,13 @@ from suite import Skip
 
 keras = tf.keras
 IS_KERAS_3 = hasattr(keras.optimizers.SGD, "apply")
-# tf.keras may be another Keras than the one of horovod.keras; those of horovod.keras fit if not.
+# tf.keras may be another Keras than that of horovod.keras.
 CALLBACKS = hvk.callbacks
 if not issubclass(CALLBACKS.BestModelCheckpoint, keras.callbacks.Callback):
     CALLBACKS = hvd.callbacks
 
 STEPS = 4
-ROWS = 3  # of a batch of one rank
+ROWS = 3  # per batch and rank
 
 
 def shares(steps=STEPS):
@@ -75,7 +75,7 @@ def adam():
 
 
 class Watch(keras.callbacks.Callback):
-    """Writes down what there is after each batch."""
+    """Records weights, steps and learning rates after each batch."""
 
     def __init__(self):
         super().__init__()
@@ -245,7 +245,7 @@ def check_local_layers_are_trained_by_each_rank_alone(frontend):
     fit(net, optimizer, mine(1), ROWS, callbacks=[broadcast])
     after = net.get_weights()
     assert same_everywhere(after[:2]) and not same_everywhere(after[2:])
-    # What rank 0 has learned from its own batch, divided by the number of ranks.
+    # The step of rank 0 with its own batch, divided by the number of ranks.
     alone = model(seed=hvd.rank())
     fit(alone, sgd(), mine(1), ROWS)
     step = [a - b for a, b in zip(alone.get_weights()[2:], before[2:])]
@@ -269,7 +269,7 @@ def check_local_layers_are_trained_by_each_rank_alone(frontend):
 
 
 def check_an_infinity_on_one_rank_skips_the_step_of_all(frontend):
-    """Whether the LossScaleOptimizer is around the distributed one or within it."""
+    """With the LossScaleOptimizer around the distributed optimizer, and inside of it."""
     scaling = keras.optimizers if IS_KERAS_3 else keras.mixed_precision
     wraps = [
         lambda: scaling.LossScaleOptimizer(hvd.DistributedOptimizer(sgd()), initial_scale=16.0),
@@ -303,7 +303,7 @@ def check_mixed_policies_train(frontend):
             keras.mixed_precision.set_global_policy("float32")
         assert same_everywhere(net.get_weights())
         assert not np.array_equal(net.get_weights()[0], model().get_weights()[0])
-        if policy == "mixed_bfloat16":  # the other skips steps until it has found its scale
+        if policy == "mixed_bfloat16":  # mixed_float16 skips steps until it has found its scale
             close(net.get_weights(), wanted, 0.02)
 
 
@@ -339,7 +339,7 @@ def check_a_distributed_optimizer_keeps_its_class_name_and_configuration(fronten
 
 
 def check_a_distributed_optimizer_says_that_it_is_of_horovod(frontend):
-    """Programs ask in these ways whether an optimizer is wrapped already."""
+    """The ways in which programs test whether an optimizer is distributed."""
     optimizer = hvd.DistributedOptimizer(adam())
     assert optimizer.__module__.startswith("horovod")
     assert "horovod._keras" in str(optimizer) and "horovod" in str(optimizer.__class__)
@@ -374,17 +374,17 @@ def check_private_methods_can_be_replaced_in_one_optimizer(frontend):
     ones = [tf.ones(1)]
     assert optimizer._allreduce_grads(ones, [weight], use_generic_names=True)[0] == hvd.size()
     ready = optimizer._allreduce(ones, [weight])
-    optimizer.apply_gradients(zip(ready, [weight]))  # which does not reduce them again
+    optimizer.apply_gradients(zip(ready, [weight]))  # does not reduce them again
     assert weight.numpy() == -10 * total - hvd.size()
 
 
 @keras.utils.register_keras_serializable("tests")
 class Registered(keras.optimizers.SGD):
-    """An optimizer that Keras knows by a name."""
+    """An optimizer that is registered with Keras."""
 
 
 class Own(keras.optimizers.SGD):
-    """An optimizer that Keras does not know."""
+    """An optimizer that is not registered with Keras."""
 
 
 def check_a_model_is_loaded_with_a_distributed_optimizer(frontend):
@@ -405,7 +405,7 @@ def check_a_model_is_loaded_with_a_distributed_optimizer(frontend):
             other.fit(*data, batch_size=rows, shuffle=False, verbose=0)
         assert same_everywhere(loaded.get_weights())
         close(loaded.get_weights(), net.get_weights())
-        if kind == "keras":  # Keras 3 itself cannot go on from the other
+        if kind == "keras":  # Keras 3 itself cannot resume from the other format
             plain.fit(*everybodys(), batch_size=ROWS * hvd.size(), shuffle=False, verbose=0)
             close(plain.get_weights(), net.get_weights(), 1e-4)
 
@@ -460,7 +460,7 @@ def check_metrics_are_averaged_over_ranks(frontend):
 
 
 def rates(callback, epochs):
-    """The learning rate of each batch, and those that the callback reports."""
+    """The learning rate of each batch, and the rates that the callback reports."""
     watch = Watch()
     history = fit(model(), sgd(1e-3), mine(), ROWS, epochs=epochs, callbacks=[callback, watch])
     return np.array(watch.rates).reshape(epochs, STEPS), history.history["lr"]
@@ -484,7 +484,7 @@ def check_warm_up_leads_from_the_rate_of_one_rank_to_that_of_all(frontend):
     callback = CALLBACKS.LearningRateWarmupCallback(0.4, warmup_epochs=2, verbose=1)
     with contextlib.redirect_stdout(said):
         got, _ = rates(callback, 3)
-    done = (np.arange(2 * STEPS) + 1) / STEPS  # epochs, with the batch itself
+    done = (np.arange(2 * STEPS) + 1) / STEPS  # epochs, including the batch itself
     wanted = 0.4 * (done * (size - 1) / 2 + 1) / size
     np.testing.assert_allclose(got[:2].ravel(), wanted, rtol=1e-6)
     np.testing.assert_allclose(got[1:, -1], [0.4, 0.4], rtol=1e-6)
@@ -518,7 +518,7 @@ def check_the_best_model_is_kept(frontend):
     with tempfile.TemporaryDirectory() as folder:
         path = str(
             pathlib.Path(folder) / "best.h5"
-        )  # of which the ModelCheckpoint of Keras 2.13 is capable
+        )  # the ModelCheckpoint of Keras 2.13 supports this
         best = CALLBACKS.BestModelCheckpoint(monitor="loss")
         net = model()
         net.compile(optimizer="sgd", loss="mse")
@@ -610,7 +610,7 @@ def check_fit_goes_on_from_the_last_commit(frontend):
         )
 
     train(state)
-    # Back to the end of the first epoch.
+    # Restore the state at the end of the first epoch.
     assert starts == [(0, 0), (1, 0)] and state.epoch == epochs and state.batch == 0
     assert same_everywhere(net.get_weights())
     close(net.get_weights(), trained_alone(adam, epochs=epochs), 1e-4)

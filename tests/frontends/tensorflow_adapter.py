@@ -10,7 +10,7 @@ import conformance
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-# So few that kernels which wait would block each other.
+# So few threads that kernels which wait would block each other.
 tf.config.threading.set_inter_op_parallelism_threads(2)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only the TensorFlow front end has: graphs, sessions, tapes, optimizers, compilation."""
+"""Features of the TensorFlow front end only: graphs, sessions, tapes, optimizers, compilation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def equal(tensor, wanted):
 
 
 def check_fifty_operations_run_in_any_order(frontend):
-    # The adapter has left TensorFlow two threads; a kernel that waits would block the job.
+    # tensorflow_adapter.py gives TensorFlow two threads; kernels that wait would block the job.
     names = [f"any.{i}" for i in range(50)]
     random.Random(hvd.rank()).shuffle(names)
 
@@ -60,7 +60,7 @@ def check_loops_and_branches_reduce_each_time(frontend):
             for name in names:
                 hvd.allreduce(x, name=name)
             sums += hvd.allreduce(x * tf.cast(i, x.dtype), op=hvd.Sum)
-            hvd.allreduce(x, op=hvd.Sum)  # nobody needs it, and all ranks run it
+            hvd.allreduce(x, op=hvd.Sum)  # its result is not used, but all ranks run it
             if i % 2 == 1:
                 sums += hvd.allreduce(x, op=hvd.Max)
         return sums
@@ -124,7 +124,7 @@ def check_a_session_of_tensorflow_1_trains(frontend):
 
 
 def check_passes_add_up_before_ranks_meet(frontend):
-    own = next(each for each in frontend.sets if each.included())  # of one rank, in jobs of two
+    own = next(each for each in frontend.sets if each.included())  # has one rank in jobs of two
     for process_set, average in ((hvd.global_process_set, True), (own, False)):
         with tf.Graph().as_default(), v1.Session() as session:
             w = v1.get_variable("w", initializer=[10.0])
@@ -149,7 +149,7 @@ def check_passes_add_up_before_ranks_meet(frontend):
 
 
 def some_local(rank, scale=1.0):
-    """A loss of as many local variables as the rank says, and two shared; and these variables."""
+    """A loss with `rank` local variables and two shared ones; and these variables."""
     local = [v1.get_variable(f"local{i}", initializer=[1.0]) for i in range(rank)]
     shared = [v1.get_variable(f"shared{i}", initializer=[1.0]) for i in range(2)]
     loss = tf.add_n([tf.reduce_sum(v * scale) for v in 2 * (local + shared)])
@@ -199,7 +199,7 @@ def check_helpers_of_other_libraries_sum_up_passes(frontend):
     )
     mean = (size + 1) / 2
 
-    class Optimizer:  # as much of Keras as a helper knows
+    class Optimizer:  # the part of a Keras optimizer that the helper uses
         def __init__(self):
             self.iterations = tf.Variable(0)
 
@@ -232,7 +232,7 @@ def check_helpers_of_other_libraries_sum_up_passes(frontend):
         return Helper(2, reduce, True, False, rank, Helper._OPTIMIZER_TYPE_KERAS, name="mine")
 
     steps(make(), lambda step: step)
-    steps(make(), tf.function(autograph=False))  # which takes seconds here
+    steps(make(), tf.function(autograph=False))  # autograph takes seconds here
     steps(LocalGradientAggregationHelperEager(2, reduce, True, False), lambda step: step)
     raises(ValueError, "_OPTIMIZER_TYPE_KERAS", Helper, 2, reduce, True, False, rank, "other")
 
@@ -327,7 +327,7 @@ def check_adasum_combines_steps(frontend):
             optimizer = hvd.DistributedOptimizer(
                 inner, op=hvd.Adasum, backward_passes_per_step=passes
             )
-            # Steps at right angles add up.
+            # Orthogonal steps add up.
             loss = -w[hvd.rank()] * (hvd.rank() + 1)
             train = optimizer.minimize(loss)
             session.run(v1.global_variables_initializer())
@@ -385,7 +385,7 @@ def check_failures_are_tensorflows_errors(frontend):
     raises(tf.errors.AbortedError, "Sum or Average", hvd.reducescatter, mine(2), op=hvd.Min)
     if hvd.rank() == 0:
         with tf.Graph().as_default(), v1.Session() as session:
-            # Two nodes of one name: the second finds it in use.
+            # Two nodes with one name: the name is in use when the second one starts.
             twice = [
                 hvd.allreduce(tf.ones(3), name=f"scope{i}/twice", ignore_name_scope=True)
                 for i in range(2)
@@ -507,7 +507,7 @@ def data():
 
 
 def train_alone():
-    """The weights that one process gets from everybody's batches."""
+    """The weights of one process that trains with the batches of all ranks."""
     x, y = data()
     w, b = tf.Variable(tf.zeros([3, 1])), tf.Variable(tf.zeros([1]))
     for step in range(STEPS):
@@ -609,7 +609,7 @@ def check_normalization_sees_every_batch(frontend):
     own = slice(6 * hvd.rank(), 6 * hvd.rank() + 6)
     np.testing.assert_allclose(output, output_alone[own], rtol=1e-4, atol=1e-5)
     equal(synced.moving_mean, plain.moving_mean)
-    # The statistics are averages over ranks, and so are their gradients.
+    # The statistics are averages over the ranks, and so are their gradients.
     np.testing.assert_allclose(
         tape.gradient(loss, inputs),
         tape_alone.gradient(loss_alone, whole)[own],
@@ -618,7 +618,7 @@ def check_normalization_sees_every_batch(frontend):
     )
 
 
-# Going on after failures ------------------------------------------------------------------------
+# Elastic training -------------------------------------------------------------------------------
 
 
 def check_training_goes_on_from_the_last_commit(frontend):

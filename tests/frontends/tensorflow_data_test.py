@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets that the ranks of one job prepare for the ranks of another."""
+"""The tf.data service: a compute job prepares datasets for a training job."""
 
 import importlib.util
 import json
@@ -20,7 +20,7 @@ from horovod.runner.common.util.timeout import TimeoutException
 from horovod.tensorflow.data import compute_service
 
 KEY = bytes(range(32))
-# Two datasets that are shared, each under a name of its own, and one that every rank gets whole.
+# Two shared datasets, each with its own name, and one that every rank gets completely.
 TRAIN = """
 import json, sys
 import horovod.tensorflow as hvd
@@ -88,7 +88,7 @@ def compute_job(tmp_path, monkeypatch):
 
 
 def read(outputs: list[str]) -> list:
-    """What ranks have printed last, behind "[rank]<stdout>:"."""
+    """The last line that each rank has printed, after "[rank]<stdout>:"."""
     return [json.loads(output.splitlines()[-1].partition(">:")[2]) for output in outputs]
 
 
@@ -99,7 +99,7 @@ def test_two_ranks_share_the_elements_that_two_workers_prepare(compute_job):
         assert sorted(ours + theirs) == list(range(0, 400, 2))
     assert sorted(first[2] + second[2]) == list(range(7))
     assert sorted(first[3]) == sorted(second[3]) == list(range(5))
-    # Each worker in turn gives its next elements, one to each rank.
+    # The workers take turns; each gives its next elements, one to each rank.
     assert all((a + 1) % 5 == b for a, b in zip(first[4], second[4])) and len(first[4]) == 4
 
 

@@ -16,7 +16,7 @@ import sys
 from suite import Skip
 
 CPUINFO = pathlib.Path("/proc/cpuinfo")
-# As the layers of the checks do it, with larger matrices too: the kernel depends on the size.
+# As in the layers of the checks, and with larger matrices: the kernel depends on the size.
 PROGRAM = """
 import os
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="")
@@ -39,9 +39,9 @@ SECONDS = 100  # less than a check may take
 
 
 def problem(cpuinfo: pathlib.Path, program: str) -> str:
-    """Why no check may multiply such matrices, or nothing. Other errors are for the checks to find.
+    """Why no check may multiply such matrices; empty if they may. Checks report other errors.
 
-    Importing TensorFlow again takes seconds: processors without AMX do not pay for it.
+    Importing TensorFlow again takes seconds, so this is skipped on processors without AMX.
     """
     flags = {word for word in cpuinfo.read_text().split() if word.startswith("amx")}
     if not flags:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gradient rule of each collective, in every kind of graph and with shapes that are unknown.
 
-A session runs only what its results depend on, and an operation without a name is known by that of
-its tensor. A rule that forgets either on one rank makes the others wait for ever.
+A session runs only operations that its results depend on, and an operation without a name is named
+after its tensor. A rule that ignores this on one rank makes the other ranks wait without end.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def ramp(factor, rows):
 
 
 class Rules:
-    """Functions of each rank's tensor of `rows` rows; and the gradients that they have.
+    """Functions of the tensor of each rank, which has `rows` rows; and the expected gradients.
 
-    The gradient of what rank r gets from a function is r + 1 times 1, 2, 3, …
+    The output gradient of rank r is r + 1 times 1, 2, 3, …
     """
 
     def __init__(self, process_set):
@@ -77,7 +77,7 @@ class Rules:
         }
 
     def sent_back(self, own):
-        """Of alltoall: what ranks give their rows, and nothing to those that no rank got."""
+        """The gradient of alltoall: from the receiving rank; zero for rows that were not sent."""
         back = np.zeros_like(own)
         done = 0
         for j, rank in enumerate(self.ranks):
@@ -104,7 +104,7 @@ def by_tape(functions, tensors, factor):
 def by_function(functions, arrays, factor, shapes):
     signature = [[tf.TensorSpec(shape, tf.float32) for shape in shapes]]
 
-    @tf.function(input_signature=signature, autograph=False)  # which takes seconds here
+    @tf.function(input_signature=signature, autograph=False)  # autograph takes seconds here
     def traced(tensors):
         return by_tape(functions, tensors, factor)
 
@@ -122,7 +122,7 @@ def by_session(functions, arrays, factor, shapes):
 
 
 def ways(arrays, factor):
-    """How the gradients of all rules at once can be asked for."""
+    """The ways to compute the gradients of all rules together."""
     known = {
         "static shapes": [array.shape for array in arrays],
         "unknown shapes": [[None, None]] * len(arrays),
@@ -149,5 +149,5 @@ def check_every_gradient_rule_works_in_every_graph(frontend):
 
 
 def check_gradient_rules_work_in_a_process_set(frontend):
-    # Of one rank, in jobs of two and three.
+    # A process set that has one rank in jobs of two and three.
     compare(next(each for each in frontend.sets if each.included()), only="session, static")

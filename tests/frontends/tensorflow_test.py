@@ -9,7 +9,7 @@ import suite
 if importlib.util.find_spec("tensorflow") is None:
     pytest.skip("TensorFlow is not installed", allow_module_level=True)
 
-# What differs with three ranks, a number that is no power of two, is the collectives.
+# Only the collectives behave differently with three ranks, which is not a power of two.
 ALL = ["conformance", "tensorflow_checks"]
 MODULES = {
     2: [*ALL, "tensorflow_rule_checks"],

@@ -48,6 +48,6 @@ class Frontend:
         x = torch.tensor(array, requires_grad=True)
         y = function(x)
         weights = torch.arange(1, y.numel() + 1, dtype=y.dtype).view(y.shape)
-        # allgather: every rank's rows count as one long row
+        # allgather: the rows of all ranks are one long row
         (y * weights).sum().backward()
         return x.grad.numpy()

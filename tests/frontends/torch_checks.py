@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only the PyTorch front end has: handles, tensors in flight, optimizers, modules."""
+"""Features of the PyTorch front end only: handles, tensors in flight, optimizers, modules."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def check_a_thousand_small_tensors_in_any_order(frontend):
 
 
 def check_tensors_without_names_are_matched_by_their_order(frontend):
-    """Also more of them than there are numbers, and whether a rank waits at once or later."""
+    """Also with many handles, and if a rank waits at once or later."""
     tensors = [torch.full((4,), float(i)) for i in range(2000)]
     for handle in [hvd.allreduce_async_(tensor, op=hvd.Sum) for tensor in tensors]:
         hvd.synchronize(handle)
@@ -197,7 +197,7 @@ def check_the_average_argument_is_deprecated_but_works(frontend):
 
 
 def check_what_is_in_flight_survives_whatever_the_program_does(frontend):
-    # Rank 0 starts early and drops, replaces and shrinks its tensors; the others come late.
+    # Rank 0 starts early and drops, replaces and shrinks its tensors; the other ranks are late.
     for round_ in range(3):
         handles = []
         if hvd.rank() == 0:
@@ -340,7 +340,7 @@ def loss_of(net, data):
 
 
 def train_alone(make, passes=1):
-    """What one process gets from the batches of all ranks."""
+    """The weights of one process that trains with the batches of all ranks."""
     net = model()
     optimizer = make(net.parameters())
     for step in range(STEPS):
@@ -376,7 +376,7 @@ def check_training_together_equals_training_alone(frontend):
     for make in OPTIMIZERS.values():
         together = train_together(make)
         assert same_everywhere(together)
-        # Adam divides by gradients, and so enlarges what rounding leaves of small ones.
+        # Adam divides by gradients, which enlarges the rounding errors of small ones.
         close(together, train_alone(make), 2e-5)
 
 
@@ -403,7 +403,7 @@ def check_ranks_may_list_their_parameters_in_any_order(frontend):
     if hvd.rank() % 2 == 1:
         parameters.reverse()
     optimizer = OPTIMIZERS["sgd"](parameters)
-    for _ in range(2):  # wrapping it again replaces what was there
+    for _ in range(2):  # wrapping it again replaces the hooks
         optimizer = hvd.DistributedOptimizer(optimizer, net.named_parameters(), groups=2)
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -517,7 +517,7 @@ def check_closures_are_reduced_each_time(frontend):
     make = lambda p: torch.optim.LBFGS(p, lr=0.1, max_iter=3)  # noqa: E731
     optimizer = hvd.DistributedOptimizer(make(net.parameters()), net.named_parameters())
     together = train(optimizer, net, lambda step: batch(step, hvd.rank()))
-    # The loss of a rank is not that of all; LBFGS uses it for its line search only.
+    # The loss of a rank is not the loss of all ranks; LBFGS uses it only for its line search.
     close(together, train(make(alone.parameters()), alone, whole_batch), 1e-4)
 
 
@@ -589,7 +589,7 @@ def check_several_optimizers_and_later_parameters(frontend):
 def check_schedulers_and_state_dicts_go_on(frontend):
     net = model()
     sgd = OPTIMIZERS["sgd"](net.parameters())
-    scheduler = torch.optim.lr_scheduler.StepLR(sgd, 1, gamma=0.5)  # before it is wrapped
+    scheduler = torch.optim.lr_scheduler.StepLR(sgd, 1, gamma=0.5)  # before wrapping
     optimizer = hvd.DistributedOptimizer(sgd, net.named_parameters())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -602,7 +602,7 @@ def check_schedulers_and_state_dicts_go_on(frontend):
     assert optimizer.param_groups[0]["lr"] == 0.1 * 0.25
     saved = optimizer.state_dict()
     loss_of(net, batch(3, hvd.rank())).backward()
-    optimizer.load_state_dict(saved)  # drops what is in flight
+    optimizer.load_state_dict(saved)  # ends the reductions in flight
     optimizer.zero_grad()
     loss_of(net, batch(4, hvd.rank())).backward()
     optimizer.step()
@@ -693,7 +693,7 @@ def check_rows_that_alltoall_keeps_have_no_gradient(frontend):
 
 
 def check_adasum_combines_steps(frontend):
-    # Orthogonal steps add up: each rank moves a weight of its own.
+    # Orthogonal steps add up: each rank changes another weight.
     weight = nn.Parameter(torch.zeros(hvd.size()))
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD([weight], lr=0.5), [("weight", weight)], op=hvd.Adasum
@@ -704,7 +704,7 @@ def check_adasum_combines_steps(frontend):
     close(weight.detach(), torch.full((hvd.size(),), -0.5))
     with_skip = lambda: optimizer.skip_synchronize().__enter__()  # noqa: E731
     raises(AssertionError, "skip_synchronize", with_skip)
-    # Equal steps stay as they are, also through compression.
+    # Equal steps count once, also with compression.
     weight = nn.Parameter(torch.zeros(3))
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD([weight], lr=0.5),
@@ -787,7 +787,7 @@ def check_compiled_code_may_call_collectives(frontend):
         results = []
         for run in (function, torch.compile(function, fullgraph=True, backend="aot_eager")):
             x = torch.full((size,), 1.0 + rank, requires_grad=True)
-            # Needed by PyTorch 2.6, no more by 2.15.
+            # PyTorch 2.6 needs it, 2.15 does not.
             with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
                 y = run(x)
             (y * torch.arange(1.0, y.numel() + 1)).sum().backward()
@@ -825,7 +825,7 @@ def check_old_import_paths_lead_here(frontend):
 
 
 def check_a_killed_operation_names_its_cause(frontend):
-    # What is in flight at a shutdown fails, and says so.
+    # Operations in flight at a shutdown fail with a message about it.
     handle = None
     if hvd.rank() == 0:
         handle = hvd.allreduce_async(torch.ones(2), name="never")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.torch.elastic: training that fails and goes on."""
+"""horovod.torch.elastic: training that fails and continues."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def train_with_a_failure(frontend, last_step, fail):
         while state.step < STEPS:
             loss_of(net, batch(state.step, hvd.rank())).backward()
             if state.step == last_step and len(starts) == 1:
-                fail()  # while gradients are on their way
+                fail()  # while gradients are being reduced
             optimizer.step()
             optimizer.zero_grad()
             state.done.append(state.step)
@@ -71,7 +71,7 @@ def check_training_ends_at_once_when_ranks_disagree(frontend):
 
 
 def check_training_goes_on_from_the_last_commit_when_one_rank_failed(frontend):
-    def fail():  # the others notice in this step or the next, which ends with a commit
+    def fail():  # the other ranks notice in this step or in the next, which ends with a commit
         if hvd.rank() == 1:
             raise hvd.HorovodInternalError("something is wrong here")
 
@@ -119,7 +119,7 @@ def check_an_elastic_state_keeps_each_value_by_its_type(frontend):
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0, momentum=0.9)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
     state = hvd.elastic.TorchState(optimizer=optimizer, scheduler=scheduler, epoch=hvd.rank())
-    state.model = net  # it is kept as a model from now on
+    state.model = net  # from now on it is saved as a model
 
     def step():
         loss_of(net, batch(0, 0)).backward()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs and libraries do with the PyTorch front end beyond its documented functions.
+"""Undocumented ways in which programs and libraries use the PyTorch front end.
 
-Each check is a small program in the manner of those: wrappers around optimizers, subclasses of
+Each check is a small program of that kind: wrappers around optimizers, subclasses of
 _DistributedOptimizer, closures, filters on warnings.
 """
 
@@ -44,7 +44,7 @@ def train(optimizer, net, passes=1):
 
 
 def sets_of(frontend):
-    """All ranks, and this rank's half of them, which with two ranks is a process set of one."""
+    """The set of all ranks, and the half with this rank; with two ranks, a set of one."""
     return [hvd.global_process_set, *(s for s in frontend.sets if s.included())]
 
 
@@ -52,7 +52,7 @@ def sets_of(frontend):
 
 
 def check_submodules_come_with_the_package(frontend):
-    # Before any check that imports them by their names.
+    # Has to run before any check that imports the submodules by name.
     submodules = ["mpi_ops", "compression", "functions", "optimizer", "sync_batch_norm", "elastic"]
     for name in submodules:
         assert name in vars(hvd), name
@@ -77,7 +77,7 @@ def check_submodules_come_with_the_package(frontend):
 
 
 class ManualOptimizer:
-    """As a library has it for manual optimization: it looks like the user's optimizer."""
+    """As a library does for manual optimization: it looks like the user's optimizer."""
 
     def __init__(self, optimizer, base):
         self.__dict__ = {key: value for key, value in vars(optimizer).items() if key != "step"}
@@ -117,7 +117,7 @@ def check_wrapping_again_starts_from_the_users_class(frontend):
 def check_hooks_of_torch_run_once_a_step(frontend):
     net = model()
     optimizer = hvd.DistributedOptimizer(sgd(net.parameters()), net.named_parameters())
-    optimizer.load_state_dict(optimizer.state_dict())  # which makes torch look at step() again
+    optimizer.load_state_dict(optimizer.state_dict())  # makes torch inspect step() again
     calls = []
     optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
     optimizer.register_step_post_hook(lambda *_: calls.append("after"))
@@ -129,7 +129,7 @@ def check_hooks_of_torch_run_once_a_step(frontend):
 
 
 def make(subclass, optimizer, *options, **more):
-    """As programs do it: the methods of the subclass over the class of the user's optimizer."""
+    """As programs do: a class of the user's class with the methods of the subclass."""
     cls = type(type(optimizer).__name__, (type(optimizer),), dict(subclass.__dict__))
     return cls(optimizer.param_groups, *options, **more)
 
@@ -145,7 +145,7 @@ class Doubling(hvd.optimizer._DistributedOptimizer):
 
 
 class Counting(Doubling):
-    """Derives from a subclass, and lets its hooks count."""
+    """Derives from a subclass; its hooks count their calls."""
 
     def _make_hook(self, p):
         hook = Doubling._make_hook(self, p)
@@ -158,7 +158,7 @@ class Counting(Doubling):
 
 
 class OwnConstructor(hvd._DistributedOptimizer):
-    """Has a constructor and hooks of its own, and waits for handles itself."""
+    """Has its own constructor and hooks, and waits for handles itself."""
 
     def __init__(self, params, named_parameters, compression, passes):
         super(self.__class__, self).__init__(params)
@@ -202,7 +202,7 @@ def check_subclasses_override_what_they_like(frontend):
             optimizer = make(subclass, sgd(net.parameters()), *options, process_set=process_set)
             assert type(optimizer).__bases__ == (torch.optim.SGD,)
             together = train(optimizer, net)
-            has_peers = process_set.size() > 1  # else nothing is reduced, and nothing doubled
+            has_peers = process_set.size() > 1  # otherwise nothing is reduced or doubled
             if process_set is hvd.global_process_set:
                 wanted = train_alone(lambda p: sgd(p, 0.2)) if has_peers else alone
                 close(together, wanted, 5e-3)
@@ -223,7 +223,7 @@ def check_subclasses_may_have_constructors_and_hooks_of_their_own(frontend):
                 assert set(optimizer._handles) == set(net.parameters())
                 optimizer.synchronize()
                 raises(ValueError, "positive", optimizer.set_backward_passes_per_step, 0)
-    # Wrapped again, none of the old hooks is left.
+    # After wrapping again, no old hook is left.
     net = model()
     options = (net.named_parameters(), hvd.Compression.none, 1)
     optimizer = make(OwnConstructor, OPTIMIZERS["sgd"](net.parameters()), *options)
@@ -257,11 +257,11 @@ def check_the_names_that_programs_read_are_those_at_work(frontend):
     if has_peers:
         handle, context = optimizer._handles[weight]
         assert type(handle) is int and context == torch.float32
-        optimizer.op = hvd.Sum  # has its effect on the next reduction
+        optimizer.op = hvd.Sum  # takes effect in the next reduction
     optimizer.synchronize()
     assert optimizer._synchronized and not optimizer._handles
     assert optimizer._allreduce_delay[weight] == 2
-    # Without them only gradients that were computed are reduced.
+    # Without them, only computed gradients are reduced.
     weight.grad = None
     optimizer._requires_update = set()
     net[0](torch.ones(1, 6)).sum().backward()
@@ -277,7 +277,7 @@ def check_adasums_optimizer_has_the_users_class_as_its_base(frontend):
     options = {"named_parameters": net.named_parameters(), "op": hvd.Adasum}
     if hvd.size() == 3:
         raises(NotImplementedError, "power of two", hvd.DistributedOptimizer, plain, **options)
-        assert type(plain) is torch.optim.SGD  # and can still be used
+        assert type(plain) is torch.optim.SGD  # it is unchanged and usable
         return
     optimizer = hvd.DistributedOptimizer(plain, **options)
     assert type(optimizer).__bases__ == (torch.optim.SGD,)
@@ -414,7 +414,7 @@ def check_a_scaler_skips_a_step_on_all_ranks(frontend):
         assert torch.equal(weights_of(net), before) == (step == 1)
     assert same_everywhere(weights_of(net)) and scaler.get_scale() == 4.0
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a step that was skipped leaves no trace
+        warnings.simplefilter("error")  # a skipped step has no effect on the next one
         train(optimizer, net)
 
 

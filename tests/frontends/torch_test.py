@@ -4,10 +4,10 @@
 import pytest
 import suite
 
-# Programs come before the checks that import submodules by their names.
+# Programs run before the checks that import submodules by name.
 PROGRAMS = ["torch_programs_checks"]
 OTHERS = ["torch_checks", "torch_elastic_checks"]
-# What differs with three ranks, a number that is no power of two, is the collectives.
+# Only the collectives behave differently with three ranks, which is not a power of two.
 MODULES = {
     1: PROGRAMS,
     2: ["conformance", *PROGRAMS, *OTHERS],
