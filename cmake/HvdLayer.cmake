@@ -1,22 +1,22 @@
-# SPDX-License-Identifier: Apache-2.0
-# Parsing headers is half of what compiling costs, and Google Test the largest part. Tests share one
-# parsed set of headers. With HVD_FAST_BUILD the layers share another, and their sources are compiled
-# several at a time; without it, as in the preset dev, each proves that it includes what it uses.
+# SPDX-License-Identifier: Apache-2.0 Parsing headers takes half of the compile time, and Google
+# Test is the largest part of it. All tests share one precompiled set of headers. With
+# HVD_FAST_BUILD the layers share another one and use unity builds; without it, as in the preset
+# dev, each source proves that it includes what it uses.
 set(HVD_COMMON_HEADERS
   <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span> <string> <vector>
   <fmt/format.h>)
 
 # hvd_layer(<name> SOURCES … [DEPENDS <layer>…] [LINK <target>…])
 #
-# One layer of core/ as the static library hvd_<name>. It sees the layers named in DEPENDS and no
-# others; tests/layers_test.py holds the #include lines to the same rule.
+# Defines one layer of core/ as the static library hvd_<name>. It can use only the layers in
+# DEPENDS; tests/layers_test.py checks the #include lines against the same rule.
 function(hvd_layer name)
   cmake_parse_arguments(LAYER "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
   add_library(hvd_${name} STATIC ${LAYER_SOURCES})
   target_include_directories(hvd_${name} PUBLIC "${PROJECT_SOURCE_DIR}/core")
   list(TRANSFORM LAYER_DEPENDS PREPEND hvd_)
   target_link_libraries(hvd_${name} PUBLIC ${LAYER_DEPENDS} ${LAYER_LINK})
-  if(HVD_FUZZERS)  # a layer counts its branches: a fuzzer sees what an input reached
+  if(HVD_FUZZERS)  # coverage counters, through which a fuzzer sees what an input reached
     target_compile_options(hvd_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   if(HVD_FAST_BUILD)
@@ -31,8 +31,8 @@ endfunction()
 
 # hvd_test(<name> SOURCES … LINK <target>… [TIMEOUT <seconds>] [SERIAL])
 #
-# One test program. Its main() ends a test that runs longer than its time limit; the limit here is
-# only the backstop for the whole program. SERIAL keeps other programs away while it runs.
+# Defines one test program. Its main() ends a test that exceeds its own time limit; TIMEOUT is the
+# limit of the whole program. With SERIAL no other program runs at the same time.
 function(hvd_test name)
   if(NOT HVD_TESTS)
     return()
@@ -54,8 +54,8 @@ endfunction()
 
 # hvd_fuzzer(<name> SOURCES … LINK <target>…)
 #
-# One libFuzzer program, in <build>/fuzzers where scripts/run_fuzzers.py finds it. It starts from
-# the inputs in fuzz_corpus/<name> of any folder of core/, if there are some.
+# Defines one libFuzzer program in <build>/fuzzers, where scripts/run_fuzzers.py finds it. Its start
+# corpus is fuzz_corpus/<name> in any folder of core/, if there is one.
 function(hvd_fuzzer name)
   if(NOT HVD_FUZZERS)
     return()
@@ -72,7 +72,7 @@ endfunction()
 
 # hvd_bench(<name> SOURCES … LINK <target>…)
 #
-# One benchmark program, in <build>/bench where `make bench` finds it.
+# Defines one benchmark program in <build>/bench, where `make bench` finds it.
 function(hvd_bench name)
   if(NOT HVD_BENCHMARKS)
     return()

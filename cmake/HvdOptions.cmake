@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Compiler settings that hold for every target of the project.
+# Compiler settings for every target of the project.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -17,7 +17,7 @@ option(HVD_FAST_BUILD "Parse common headers once and compile several sources at 
 set(HVD_SANITIZE "" CACHE STRING "Sanitizers for every target: 'address,undefined' or 'thread'")
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
-# No fused multiply-adds: an element's bits may not depend on which loop computed it.
+# No fused multiply-adds: the bits of an element must not depend on which loop computed it.
 add_compile_options(-ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wthread-safety)
@@ -34,13 +34,14 @@ if(HVD_FUZZERS)
   add_custom_target(fuzzers)
 endif()
 
-# As a shared library fmt would have to travel with ours; its headers alone do as well.
+# A shared libfmt would have to be shipped with our library; the header-only variant avoids that.
 set(HVD_FMT fmt::fmt)
 if(HVD_BUNDLE)
   set(HVD_FMT fmt::fmt-header-only)
 endif()
 
-# ccache leaves precompiled headers alone unless CCACHE_SLOPPINESS allows them; the Makefile does.
+# ccache does not cache sources with precompiled headers unless CCACHE_SLOPPINESS permits it; the
+# Makefile sets it.
 find_program(HVD_CCACHE ccache)
 if(HVD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${HVD_CCACHE}")

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// What glibc 2.32 has and older ones have not, for builds against those (HVD_SYSROOT).
+// Functions of glibc 2.32 for builds against an older glibc (HVD_SYSROOT).
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stddef.h>
 
 #define HVD_HIDDEN __attribute__((visibility("hidden")))
 
-// libstdc++ reads it before it counts references without atomic operations. 0: there may be other
-// threads.
+// libstdc++ uses non-atomic reference counts if this is not 0. 0: there may be other threads.
 HVD_HIDDEN char __libc_single_threaded = 0;
 
 static const char* const kNames[] = {

@@ -3,12 +3,12 @@
 
 bench_network.py BUILD RANKS BYTES ROUNDS [--mbit RATE] [ALGORITHM...]
 
-prints what rank 0 says, to compare algorithms; an algorithm such as auto:tags or auto:tls protects
-the wire. scripts/run_benchmarks.py calls measure().
+Prints the output of rank 0, to compare algorithms; an algorithm such as auto:tags or auto:tls
+protects the wire. scripts/run_benchmarks.py calls measure().
 
 bench_network.py BUILD RANKS 0 ROUNDS --mbit RATE --step sleep|spin [--compute MS] [KIND...]
 
-compares training steps with each kind of protection of the wire: none, tags, tls.
+Compares training steps with each kind of protection of the wire: none, tags, tls.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MINUTES = 60
 def run_ranks(
     program: pathlib.Path, ranks: int, mbit: int | None, arguments: tuple[str, ...], store: str
 ) -> list[dict]:
-    """What rank 0 prints; without a rate the wire is as fast as the machine."""
+    """Returns the output of rank 0. Without a rate the network has no limit."""
     env = {"HVD_BENCH_SECRET": base64.b64encode(secrets.token_bytes(32)).decode()}
     with netns.Network(ranks) as net:
         if mbit is not None:
@@ -69,7 +69,7 @@ def measure_steps(
     how: str,
     kinds: tuple[str, ...],
 ) -> list[dict]:
-    """One result for each kind of protection; they take turns in every round."""
+    """One result for each kind of protection; every round measures all of them in turn."""
     program = build / "bench" / "network_step"
     arguments = (str(rounds), str(compute_ms), how, *kinds)
     return run_ranks(program, ranks, mbit, arguments, "{}")

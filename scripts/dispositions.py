@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals, as the processes that a test runner starts find them.
+"""Resets signals for the processes that a test runner starts.
 
 A shell starts background jobs with SIGINT ignored, nohup ignores SIGHUP, and any program may leave
-signals blocked. Children inherit this, and a test that sends such a signal waits for a reaction
-that cannot come.
+signals blocked. Children inherit this, and a test that sends such a signal would wait without end.
 """
 
 import signal
 
-# Those that tests send, or that programs under test react to. Not SIGPIPE and SIGXFSZ: Python
+# The signals that tests send, or that programs under test handle. Not SIGPIPE and SIGXFSZ: Python
 # ignores them itself, and subprocess restores them in children.
 SIGNALS = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD),
@@ -17,10 +16,10 @@ SIGNALS = (
 
 
 def give_children_the_defaults() -> None:
-    """From now on; call it in the main thread, before there are others.
+    """Affects children started later. Call it in the main thread before other threads start.
 
-    What this process ignores it goes on ignoring, by a handler that does nothing: exec() gives the
-    default back in place of a handler, but keeps what is ignored.
+    This process continues to ignore the same signals, through a handler that does nothing: exec()
+    resets a handler to the default, but keeps an ignored signal ignored.
     """
     for number in SIGNALS:
         if signal.getsignal(number) is signal.SIG_IGN:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test results as JUnit files: written by whatever runs tests, added up by run_stages.py."""
+"""Test results as JUnit files: written by the test runners, summed up by run_stages.py."""
 
 import dataclasses
 import pathlib
@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One test: `outcome` is "passed", "failed" or "skipped", `reason` says why not passed."""
+    """One test: `outcome` is "passed", "failed" or "skipped", `reason` explains the last two."""
 
     name: str
     outcome: str
@@ -30,7 +30,7 @@ def write(path: pathlib.Path, suite: str, cases: list[Case]) -> None:
 
 
 def read(path: pathlib.Path) -> list[Case]:
-    """The cases of a file written by us, by GoogleTest or by pytest."""
+    """The cases of a file written by this module, by GoogleTest or by pytest."""
     cases = []
     for element in ET.parse(path).iter("testcase"):
         name = f"{element.get('classname')}.{element.get('name')}"
@@ -52,5 +52,5 @@ def read_folder(folder: pathlib.Path) -> list[Case]:
 
 
 def printable(text: str) -> str:
-    """Without the control characters that XML cannot hold."""
+    """Removes control characters that XML does not allow."""
     return "".join(c for c in text if c in "\n\t" or c >= " ")

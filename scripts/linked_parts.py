@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build has taken from other projects: their versions, licences and bill of materials.
+"""Finds the third-party code in a build: versions, licences and bill of materials.
 
-Nobody keeps the list by hand. The build knows which headers it has read and which libraries it has
-linked, and Debian knows which package each of them comes from. A package whose licence has not been
-looked at yet ends the build.
+The list is not maintained by hand. The build records which headers it read and which libraries it
+linked, and dpkg reports the package of each file. A package whose licence has not been reviewed yet
+stops the build.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ PROJECTS = {
     "openssl": ("OpenSSL", "Apache-2.0"),
     "yaml-cpp": ("yaml-cpp", "MIT"),
 }
-# Interfaces of what every system has; of the C library no more than its start-up code is inside.
+# Interfaces of libraries that every system has. Of the C library only the start-up code is linked
+# in.
 INTERFACES = {"glibc", "linux", "python3"}
 COMMON_LICENSES = pathlib.Path("/usr/share/common-licenses")
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A project whose code is in our files."""
+    """A third-party project whose code is in our files."""
 
     source: str  # source package of Debian
-    version: str  # of that package: it tells which security fixes are in
+    version: str  # of that package, which identifies the security fixes
     name: str
     license: str
     copyright: str  # Debian's file with the licences of all its files
@@ -46,7 +47,7 @@ def _run(*command: str, check: bool = True) -> str:
 
 
 def _files_of(build: pathlib.Path) -> set[str]:
-    """The headers that were read and the libraries that were linked, outside of the project."""
+    """Headers read and libraries linked by the build, outside of the project."""
     headers = re.findall(r"^ +(/.+)$", _run("ninja", "-C", str(build), "-t", "deps"), re.MULTILINE)
     libraries = re.findall(
         r"(?<=\s)/\S+\.(?:a|so[.\d]*)(?=\s)", (build / "build.ninja").read_text()
@@ -66,7 +67,7 @@ def _packages_of(files: set[str]) -> set[str]:
 
 
 def linked_parts(build: pathlib.Path) -> list[Part]:
-    """What is in the files that CMake has made in the folder `build`, by name."""
+    """The third-party parts of the build in folder `build`, sorted by name."""
     parts = {}
     form = "${source:Package}\t${source:Version}\n"
     for package in sorted(_packages_of(_files_of(build))):
@@ -83,7 +84,7 @@ def linked_parts(build: pathlib.Path) -> list[Part]:
 
 
 def license_files(parts: list[Part]) -> dict[str, str]:
-    """Texts by file name: one for each part, and those that they refer to."""
+    """Licence texts by file name: one per part, and the texts that they refer to."""
     texts = {f"{part.source}/copyright": part.copyright for part in parts}
     for text in list(texts.values()):
         for name in re.findall(rf"{COMMON_LICENSES}/([\w.+-]*\w)", text):
@@ -93,7 +94,7 @@ def license_files(parts: list[Part]) -> dict[str, str]:
 
 
 def bill_of_materials(version: str, parts: list[Part], seconds: int) -> str:
-    """CycloneDX as JSON; the same for the same arguments."""
+    """CycloneDX as JSON; the output depends on the arguments only."""
     from cyclonedx.model.bom import Bom, BomMetaData
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.model.license import LicenseExpression

@@ -1,9 +1,9 @@
 #!/bin/bash
-# SPDX-License-Identifier: Apache-2.0
-# make_sysroot.sh FOLDER [RELEASE [ARCHITECTURE PACKAGE…]]: packages of a Debian release, unpacked into
-# FOLDER and not installed, to compile and link against. Without more arguments it is the C library of
-# Debian 11 (glibc 2.31): make wheel SYSROOT=FOLDER then makes a wheel for systems as old as that.
-# They come from the mirror that this machine uses, and apt checks their signatures.
+# SPDX-License-Identifier: Apache-2.0 make_sysroot.sh FOLDER [RELEASE [ARCHITECTURE PACKAGE…]]
+# Unpacks packages of a Debian release into FOLDER, without installing them, to compile and link
+# against. The default is the C library of Debian 11 (glibc 2.31): make wheel SYSROOT=FOLDER then
+# makes a wheel for systems of that age. The packages are from this machine's mirror; apt checks
+# their signatures.
 set -euo pipefail
 folder=$1
 release=${2:-bullseye}
@@ -29,7 +29,7 @@ apt-get "${options[@]}" update
 for package in "$work"/*.deb; do
   dpkg-deb --extract "$package" "$folder"
 done
-# Absolute links would lead out of the folder, to the libraries of this machine.
+# Make absolute links relative: they would point to the libraries of this machine.
 find "$folder" -type l -lname '/*' -print0 | while IFS= read -r -d '' link; do
   ln -sfn --relative "$folder$(readlink "$link")" "$link"
 done

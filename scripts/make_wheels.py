@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the wheels of this checkout: make_wheels.py FOLDER [--sysroot SYSROOT].
 
-FOLDER gets the wheels of horovod and of horovod-sparkdl. auditwheel decides which systems the first
-runs on, by the versions of the C library's symbols that it uses, and that becomes its tag. It also
-gets the licences and the bill of materials of what is linked in. Both wheels depend on the commit
-and on the Debian packages of this machine, not on its folders nor on the time.
+Writes the wheels of horovod and horovod-sparkdl to FOLDER. auditwheel determines the platform tag
+of the first from the versions of the C library's symbols that it uses. That wheel also contains the
+licences and the bill of materials of linked code. Both wheels depend on the commit and on the
+Debian packages of this machine, not on its directories or the time.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import linked_parts
 import wheel_file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "wheel"  # as pyproject.toml has it
+BUILD = ROOT / "build" / "wheel"  # as in pyproject.toml
 PROJECTS = [ROOT, ROOT / "python" / "sparkdl_wheel"]
 
 
 def commit_time() -> int:
-    """Seconds since 1970; SOURCE_DATE_EPOCH where there is no git."""
+    """Time of the commit in seconds since 1970, or SOURCE_DATE_EPOCH without git."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given:
         return int(given)
@@ -36,9 +36,9 @@ def commit_time() -> int:
 
 
 def build(project: pathlib.Path, folder: pathlib.Path, sysroot: str) -> pathlib.Path:
-    """The wheel of `project` as pip makes it."""
+    """Builds the wheel of `project` with pip."""
     command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps"]
-    # Also when it is empty: the build folder remembers that of the last build.
+    # Pass it even if it is empty: the CMake cache keeps the value of the last build.
     command.append(f"--config-settings=cmake.define.HVD_SYSROOT={sysroot}")
     target = folder / project.name
     subprocess.run([*command, f"--wheel-dir={target}", str(project)], check=True)
@@ -46,7 +46,7 @@ def build(project: pathlib.Path, folder: pathlib.Path, sysroot: str) -> pathlib.
 
 
 def platform_of(wheel: pathlib.Path) -> str:
-    """The oldest systems that it runs on, as a tag."""
+    """The platform tag of the oldest systems that the wheel runs on."""
     command = [sys.executable, "-m", "auditwheel", "show", "--json", str(wheel)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     answer = json.loads(done.stdout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts on one machine: one network namespace for each, joined by veth pairs and a bridge.
+"""Simulates hosts on one machine: a network namespace per host, joined by veth pairs and a bridge.
 
 Needs root and the commands ip and tc.
 """
@@ -24,7 +24,7 @@ def run(*command: str) -> None:
 
 
 def why_not() -> str | None:
-    """What is missing for a Network, if anything. Entering one may still raise OSError."""
+    """Why a Network cannot be made here, or None. Entering one may still raise OSError."""
     for command in ("ip", "tc"):
         if shutil.which(command) is None:
             return f"no command {command} (Debian package iproute2)"
@@ -34,7 +34,7 @@ def why_not() -> str | None:
 
 
 def enter(space: int) -> None:
-    """Take the calling thread, and what it starts from now on, into an open network namespace."""
+    """Moves the calling thread, and processes that it starts later, into a network namespace."""
     if ctypes.CDLL(None, use_errno=True).setns(space, CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "cannot enter a network namespace")
 
@@ -42,7 +42,7 @@ def enter(space: int) -> None:
 class Network:
     """Hosts 0 to n-1 with the addresses 10.77.0.1 and so on, behind one bridge.
 
-    Leaving it kills what was started in it.
+    Leaving the context kills the processes that were started in it.
     """
 
     def __init__(self, hosts: int):
@@ -93,7 +93,7 @@ class Network:
         return f"10.77.0.{host + 1}"
 
     def limit_rate(self, mbit: int) -> None:
-        """What a host sends leaves it at this rate."""
+        """Limits the sending rate of each host."""
         for host in range(self.hosts):
             run(
                 *("tc", "-n", f"{self.name}-{host}", "qdisc", "add", "dev", "wire", "root"),
@@ -102,7 +102,7 @@ class Network:
 
     @contextlib.contextmanager
     def inside(self, host: int) -> Iterator[None]:
-        """Meanwhile the calling thread, and what it starts, is on this host."""
+        """Within the context, the calling thread and processes that it starts are on this host."""
         with (
             open("/proc/thread-self/ns/net") as outside,
             open(f"/run/netns/{self.name}-{host}") as space,

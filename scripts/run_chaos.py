@@ -3,10 +3,10 @@
 
     run_chaos.py BUILD [--seconds N] [--seed N] [--cell N] [--only KIND...] [--jobs N]
 
-A seed gives a list of cells: how many ranks, one or two settings, a disturbance and its moment.
-Cells run until the time is over, several at a time. `--cell N` runs the one of this number alone
-and shows what its ranks wrote; `--only kill relay` leaves out the others. Ends with 1 if anything
-was not as it should be.
+A seed determines a list of cells: number of ranks, one or two settings, a disturbance and its time.
+Several cells run at the same time until the seconds are over. `--cell N` runs only that cell and
+prints the output of its ranks; `--only kill relay` runs only these disturbances. The exit code is 1
+if any result is wrong.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def run_for(runner: run.Runner, table: Table, options: argparse.Namespace) -> No
     lock = threading.Lock()
 
     def work() -> None:
-        # A cell takes some seconds; one that starts now has to end in time.
+        # A cell takes some seconds and must end before the limit.
         while time.monotonic() < until - 5:
             with lock:
                 cell = next(following)

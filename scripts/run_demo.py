@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains examples/01_pytorch_digits.py on one rank and on two, and says how much faster two are.
+"""Trains examples/01_pytorch_digits.py on one and on two ranks and prints the speedup.
 
 run_demo.py HOROVODRUN PYTHON
 """
@@ -16,7 +16,7 @@ EXAMPLE = pathlib.Path(__file__).resolve().parent.parent / "examples" / "01_pyto
 
 
 def show(command: list[str]) -> float:
-    """Runs a command with its lines as they come, and gives the seconds that it has measured."""
+    """Runs a command, prints its lines as they arrive, and returns the seconds that it measured."""
     seconds = None
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:

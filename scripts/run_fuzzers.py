@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every fuzzer of a build folder for some seconds; a finding fails.
+"""Runs every fuzzer of a build folder for some seconds; a finding is a failure.
 
     run_fuzzers.py BUILD --seconds N [--jobs N] [--results FOLDER]
 
-Inputs worth starting from lie in core/**/fuzz_corpus/NAME. What a run discovers stays in
-BUILD/fuzz_corpus/NAME, so that the next one goes on from there; the input of a crash is written
+The start corpus is in core/**/fuzz_corpus/NAME. New inputs of a run are kept in
+BUILD/fuzz_corpus/NAME, so that the next run continues from there. The input of a crash is written
 to BUILD/fuzz_findings.
 """
 

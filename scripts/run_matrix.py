@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests of front ends against one build in several environments, and prints a table.
+"""Runs the front-end tests of one build in several environments and prints a table.
 
 run_matrix.py WHEELS FOLDER [NAME...]
 
-WHEELS is the folder that `make wheel` has filled. Each row has an environment of its own in
-FOLDER/NAME, made once and used again until what it asks for changes; names choose rows.
-A Python that this machine has not makes its rows say so. The table is Markdown, for the page of the
-framework in docs/.
+WHEELS is the output folder of `make wheel`. Each row has its own environment in FOLDER/NAME, which
+is reused until its requirements change. NAME selects rows. A row whose Python is not installed on
+this machine reports that. The table is Markdown, for the page of the framework in docs/.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ ROW_SECONDS = 1800
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One environment and what is run in it: `tests` are arguments of pytest."""
+    """One environment and its tests: `tests` are arguments of pytest."""
 
     name: str
     python: str
-    framework: str  # the distribution whose version the table shows
+    framework: str  # distribution whose version is in the table
     requirements: list[str]
     tests: list[str]
 
 
-# On two ranks: more of them test the engine, which is the same everywhere.
+# Two ranks: more ranks would test the engine, which is the same in every environment.
 TORCH_TESTS = [
     *(f"{FRONTENDS}/{name}_test.py" for name in ("torch", "examples", "wheel")),
     "-k=not 3_ranks and not 4_ranks",
@@ -53,22 +52,22 @@ TENSORFLOW_TESTS = [
     "-k=not 3_ranks and not 4_ranks",
 ]
 
-# What Spark does for a run: its tasks, their slots, what becomes of a failure, a cancellation.
+# The parts that depend on Spark: tasks, slots, failures, cancellation.
 SPARK_TESTS = [
     f"{FRONTENDS}/spark_test.py",
     "-k=every_rank or exception or slots or cancelled or horovod_runner or connect",
 ]
 
-# Old with old and new with new, so that three environments of 5 GB cover both ranges.
+# Old versions together and new versions together: three environments of 5 GB cover both ranges.
 ROWS = [
     Row("torch-2.2", "3.9", "torch", ["torch==2.2.*", "numpy<2"], TORCH_TESTS),
     Row("torch-2.6", "3.11", "torch", ["torch==2.6.*", "numpy"], TORCH_TESTS),
     Row("torch-newest", "3.12", "torch", ["torch", "numpy"], TORCH_TESTS),
-    # With Keras 2; from 2.16 on TensorFlow brings Keras 3.
+    # With Keras 2; TensorFlow 2.16 and later bring Keras 3.
     Row("tensorflow-2.15", "3.9", "tensorflow-cpu", ["tensorflow-cpu==2.15.*"], TENSORFLOW_TESTS),
     Row("tensorflow-2.18", "3.11", "tensorflow-cpu", ["tensorflow-cpu==2.18.*"], TENSORFLOW_TESTS),
     Row("tensorflow-newest", "3.12", "tensorflow-cpu", ["tensorflow-cpu"], TENSORFLOW_TESTS),
-    # With pandas and numpy of its time. Its package has no server of Spark Connect.
+    # With pandas and numpy of the same age. This package has no Spark Connect server.
     Row("spark-3.5", "3.11", "pyspark", ["pyspark==3.5.*", "pandas<3", "numpy<2.4"], SPARK_TESTS),
     Row(
         *("spark-newest", "3.12", "pyspark", ["pyspark[connect]"]),
@@ -78,14 +77,14 @@ ROWS = [
 
 
 def find_python(version: str) -> str | None:
-    """An interpreter of that version: on the path, or one that pyenv has installed."""
+    """An interpreter of that version from PATH or pyenv."""
     pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     candidates = [
         shutil.which(f"python{version}"),
         *sorted(glob.glob(f"{pyenv}/versions/{version}.*/bin/python{version}")),
     ]
     for path in filter(None, candidates):
-        # A shim may stand for an interpreter that is not there.
+        # A pyenv shim may exist without its interpreter.
         tried = subprocess.run([path, "-c", "import venv"], capture_output=True, check=False)
         if tried.returncode == 0:
             return path
@@ -93,7 +92,7 @@ def find_python(version: str) -> str | None:
 
 
 def prepare(row: Row, python: str, wheels: list[str], folder: pathlib.Path) -> str:
-    """The interpreter of the row's environment, with the wheels in it."""
+    """Makes the row's environment with the wheels; returns its interpreter."""
     folder.mkdir(parents=True, exist_ok=True)
     requirements = folder / f"{row.name}.txt"
     requirements.write_text("\n".join([*row.requirements, *TOOLS, ""]))
@@ -103,7 +102,7 @@ def prepare(row: Row, python: str, wheels: list[str], folder: pathlib.Path) -> s
     )
     own = str(home / "bin" / "python")
     pip = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    # One by one: an older horovod takes files with it that are horovod-sparkdl's now.
+    # One by one: uninstalling an older horovod removes files that now belong to horovod-sparkdl.
     for wheel in wheels:
         subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
     return own
@@ -131,7 +130,7 @@ def run(row: Row, python: str, folder: pathlib.Path) -> list[junit.Case]:
 
 
 def line(row: Row, wheels: list[str], folder: pathlib.Path) -> tuple[str, bool]:
-    """The row's line of the table, and whether all is well."""
+    """The row's line of the table, and whether its tests passed."""
     python = find_python(row.python)
     if python is None:
         wanted = " ".join(row.requirements)
@@ -144,7 +143,7 @@ def line(row: Row, wheels: list[str], folder: pathlib.Path) -> tuple[str, bool]:
     cases = run(row, own, folder)
     counts = collections.Counter(case.outcome for case in cases)
     text = ", ".join(f"{counts[k]} {k}" for k in ("passed", "failed", "skipped") if counts[k])
-    # "rank 0: the reason": each rank of a job says it.
+    # "rank 0: the reason": every rank of a job prints it.
     first_lines = [case.reason.splitlines()[0] for case in cases if case.outcome == "skipped"]
     reasons = dict.fromkeys(text.removeprefix("rank 0: ") for text in first_lines)
     if reasons:

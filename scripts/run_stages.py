@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs stages (make targets) one after the other and adds up what they tested.
+"""Runs stages (make targets) one after the other and sums up their test results.
 
     run_stages.py RESULTS STAGE... [--fetch STAGE=TARGET]... [--build STAGE=TARGET]...
 
-A stage leaves JUnit files in RESULTS/STAGE. A failed stage does not stop the ones after it, and
-one that fails without a failed test (formatting, a build that breaks) counts as a failed test, so
-that the last line never says "0 failed" when something did. The slowest tests are listed: this is
-where to look when the whole takes too long.
+A stage writes JUnit files to RESULTS/STAGE. A failed stage does not stop later stages. A stage that
+fails without a failed test (formatting, a broken build) counts as one failed test, so that the last
+line never reports "0 failed" after a failure. The slowest tests are listed, to show where time can
+be gained.
 
-Tests wait much of their time. --build names what a stage builds first: it is built in the
-background, one after the other, while earlier stages run. --fetch names what a stage downloads
-first. A stage begins when its own have ended, and makes what they have not.
+Tests wait much of their time. --build names a target that a stage needs: it is built in the
+background while earlier stages run, one target after the other. --fetch does the same for
+downloads. A stage starts when its targets have ended, and makes those that failed.
 """
 
 import argparse
@@ -27,14 +27,14 @@ import time
 import junit
 
 SLOWEST = 20
-# A download computes as well; it would hardly get on beside compilers with the priority of a build.
+# Downloads also need CPU time (unpacking); with the low priority of a build they would starve.
 FETCH_NICE, BUILD_NICE = 5, 19
 
 
 class Ahead:
     """Makes targets in the background, in their order, for the stages that need them.
 
-    Its output goes nowhere: a stage whose target has failed makes it again, and shows why.
+    The output is dropped: a stage whose target failed makes it again and shows the error.
     """
 
     def __init__(self, targets: list[tuple[str, str]], nice: int):
@@ -57,7 +57,7 @@ class Ahead:
             process.wait()
 
     def wait_for(self, stage: str) -> None:
-        """Until nothing is made for this stage, or will be."""
+        """Blocks until all targets of this stage have ended."""
         with self._lock:
             self._targets = [each for each in self._targets if each[0] != stage]
             running = self._running
@@ -73,7 +73,7 @@ class Ahead:
 
 
 def start_in_background(target: str, nice: int) -> subprocess.Popen:
-    # A session of its own, to end it with all that it has started.
+    # A new session, so that it can be killed with all its children.
     process = subprocess.Popen(
         ["nice", "-n", str(nice), "make", "--no-print-directory", target],
         stdin=subprocess.DEVNULL,
@@ -81,7 +81,8 @@ def start_in_background(target: str, nice: int) -> subprocess.Popen:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    # Where the kernel shares the processors between sessions first, a session has a priority too.
+    # With autogroup scheduling the kernel divides CPU time between sessions first: lower the
+    # priority of the session too.
     with contextlib.suppress(OSError):
         pathlib.Path(f"/proc/{process.pid}/autogroup").write_text(str(nice))
     return process
@@ -124,7 +125,7 @@ def report(results: pathlib.Path, seconds: dict[str, float]) -> int:
 
 
 def run_stages(stages: list[str], results: pathlib.Path, ahead: list[Ahead]) -> dict[str, float]:
-    """The seconds that each took, waiting for what is made ahead included."""
+    """Runs the stages. Returns the seconds of each, including the wait for its targets."""
     seconds = {}
     for stage in stages:
         print(f"== {stage}", flush=True)

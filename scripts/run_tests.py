@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the test programs of a build folder, several at a time, and shows only what failed.
+"""Runs the test programs of a build folder in parallel and shows only failures.
 
     run_tests.py BUILD --results FOLDER [--jobs N] [NAME...]
 
-The programs and their properties come from ctest. Those labelled "gtest" count case by case; one
-that crashes or outlives its TIMEOUT counts the case it was in as failed. Any other program is one
-case. RUN_SERIAL programs run alone, after the others.
+The programs and their properties are from ctest. Each case of a program with the label "gtest"
+counts; if the program crashes or exceeds its TIMEOUT, the running case counts as failed. Any other
+program is one case. RUN_SERIAL programs run alone, after all other programs.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def ending(code: int | None) -> str:
 
 
 def cases_from_output(output: str, how_it_ended: str) -> list[junit.Case]:
-    """What a GoogleTest program got done before it crashed, and where it was."""
+    """The cases that a GoogleTest program finished before it crashed, and the one it was in."""
     cases, running = [], None
     for line in output.splitlines():
         match = re.match(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] ([^\s,]+\.[^\s,]+)", line)
@@ -92,7 +92,7 @@ def cases_from_output(output: str, how_it_ended: str) -> list[junit.Case]:
 
 
 def run_program(program: Program, results: pathlib.Path) -> tuple[bool, str]:
-    """Whether all is well, and the output."""
+    """Runs a program. Returns whether it passed, and its output."""
     results.mkdir(parents=True, exist_ok=True)
     xml = (results / f"{program.name}.xml").resolve()
     xml.unlink(missing_ok=True)
@@ -106,7 +106,7 @@ def run_program(program: Program, results: pathlib.Path) -> tuple[bool, str]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        start_new_session=True,  # so that a time-out ends the children too
+        start_new_session=True,  # so that a timeout kills the children too
     )
     start = time.monotonic()
     try:
@@ -125,7 +125,7 @@ def run_program(program: Program, results: pathlib.Path) -> tuple[bool, str]:
     if cases is None:
         junit.write(xml, program.name, cases_from_output(output, ending(code)))
     elif code != 0 and not any(case.outcome == "failed" for case in cases):
-        # All cases passed, then the program failed: a leak report, or a crash in a destructor.
+        # All cases passed, but the program failed: a leak report, or a crash in a destructor.
         after = [junit.Case("after the tests", "failed", ending(code))]
         junit.write(results / f"{program.name}-exit.xml", program.name, after)
     return code == 0 and cases is not None, output

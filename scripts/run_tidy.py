@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""clang-tidy over the sources of a build folder, skipping what is unchanged since it was clean.
+"""Runs clang-tidy on the sources of a build folder; skips sources unchanged since they were clean.
 
     run_tidy.py BUILD [--jobs N]
 
-In the preset tidy a source is a batch of some that CMake has put together: parsing their headers
-once makes it three times as fast. Clean means: same sources, same project headers below them, same
-settings, same compile command. An empty file named by the hash of all these remembers it. Tests and
-benchmarks are left out: their macros make clang-tidy slow and talkative, and the sanitizers watch
-them anyway.
+In the preset tidy, CMake combines several sources into one (unity build): parsing their headers
+once makes it three times as fast. A clean result is recorded as an empty file, named by the hash of
+the sources, the project headers that they include, the settings and the compile command. Tests and
+benchmarks are left out: their macros make clang-tidy slow and noisy, and the sanitizers cover them.
 """
 
 import argparse
@@ -22,7 +21,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The kernels are the same source for every instruction set: one is enough to look at.
+# The kernels are the same source for every instruction set: checking one is enough.
 TIDY = ["clang-tidy-14", "--quiet", "--extra-arg=-DHWY_COMPILE_ONLY_STATIC"]
 
 

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing and makes .venv. Safe to run again: with
-# everything in place it takes a fraction of a second and touches nothing.
+# Installs the missing Debian packages and makes .venv. Safe to run again: if nothing is missing, it
+# takes a fraction of a second and changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 is_there() {
-  # A Python that did not come from Debian brings its own venv.
+  # A Python that is not from Debian has its own venv module.
   if [ "$1" = python3-venv ]; then
     python3 -c 'import ensurepip, venv' 2>/dev/null
   else

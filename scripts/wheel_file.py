@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel as a table of files, to be changed and written again: the same table, the same bytes."""
+"""Reads, changes and writes a wheel. The bytes depend only on the files and the given time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pathlib
 import time
 import zipfile
 
-_EARLIEST = 315_619_200  # a zip file knows no time before 1980
+_EARLIEST = 315_619_200  # zip files cannot hold times before 1980
 
 
 class Wheel:
-    """`files` are contents by path; `info` is the folder with the metadata."""
+    """`files` maps paths to contents; `info` is the metadata folder."""
 
     def __init__(self, path: pathlib.Path) -> None:
         name, version, *_ = path.stem.split("-")
@@ -23,27 +23,28 @@ class Wheel:
         with zipfile.ZipFile(path) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
             self.files = {entry.filename: archive.read(entry) for entry in entries}
-            # Permissions: the launcher has to stay executable.
+            # Keep permissions: the launcher must stay executable.
             self._modes = {entry.filename: entry.external_attr >> 16 for entry in entries}
 
     def set_platform(self, platform: str) -> None:
-        """The tag of the file's name, and in its metadata."""
+        """Sets the platform tag in the file name and in the metadata."""
         path = f"{self.info}/WHEEL"
         self.files[path] = self.files[path].replace(self.platform.encode(), platform.encode())
         self.platform = platform
 
     def add_license(self, path: str, text: str) -> None:
-        """A text in the folder of licences, which the metadata names as well."""
+        """Adds a text to the licence folder and names it in the metadata."""
         self.files[f"{self.info}/licenses/{path}"] = text.encode()
         head, empty, body = self.files[f"{self.info}/METADATA"].partition(b"\n\n")
         head += f"\nLicense-File: {path}".encode()
         self.files[f"{self.info}/METADATA"] = head + empty + body
 
     def write(self, folder: pathlib.Path, seconds: int) -> pathlib.Path:
-        """Its path in `folder`; every file in it is `seconds` old, counted from 1970."""
+        """Writes the wheel to `folder`, all files with this time (since 1970). Returns its path."""
         record = f"{self.info}/RECORD"
         self.files.pop(record, None)
-        # Metadata last, as the format advises: a reader finds it without reading the rest.
+        # Metadata last, as the format recommends: a reader finds it without reading the other
+        # files.
         order = sorted(self.files, key=lambda path: (path.startswith(self.info), path))
         self.files[record] = "".join(
             [*(self._record_line(path) for path in order), f"{record},,\n"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for every test: signals as they are in a terminal, and no processes left over."""
+"""For every test: default signals, as in a terminal, and no processes left running."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ import time
 import dispositions
 import pytest
 
-# In the environment of all that a test starts, wherever it goes.
+# In the environment of every process that a test starts; children inherit it.
 MARK = "HVD_TEST_MARK"
 FAILED = pytest.StashKey[bool]()
 
@@ -29,8 +29,9 @@ def pytest_runtest_makereport(item):
 
 @pytest.fixture(autouse=True)
 def no_process_outlives_a_failed_test(request, monkeypatch):
-    """A test that fails half-way may not come to ending what it has started, and what is left may
-    fail the next one. Fixtures of a module are older than the mark and keep their processes."""
+    """Kills what a failed test started: it may not have reached its cleanup, and a process that is
+    left may make the next test fail. Module fixtures start before the mark is set, so their
+    processes are kept."""
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     monkeypatch.setenv(MARK, mark)
     yield
@@ -41,7 +42,7 @@ def no_process_outlives_a_failed_test(request, monkeypatch):
 
 
 def having(variable: str) -> list[int]:
-    """The processes that have this in their environment."""
+    """The processes whose environment contains this variable."""
     found = []
     for folder in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(OSError):

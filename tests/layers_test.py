@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Includes between the folders of core/ point one way, without cycles; type names are unique."""
+"""Layers of core/ include only lower layers, and no two headers define the same type."""
 
 import pathlib
 import re
@@ -14,7 +14,7 @@ ALLOWED["testing"] = {"testing", "base", "net", "transport"}
 
 
 def bad_includes(source: pathlib.PurePath, text: str) -> list[str]:
-    """What `source` (relative to the root) includes although it stands further right."""
+    """The includes of `source` (relative to the root) that the order of layers forbids."""
     layer = source.parts[1] if source.parts[0] == "core" else source.parts[0]
     allowed = ALLOWED[layer]
     if source.name.endswith("_test.cc"):
@@ -200,7 +200,7 @@ def test_cmake_links_layers_in_the_same_order():
 
 
 def types_of(text: str) -> list[str]:
-    """The types that a header defines, with their namespaces, as the linker tells them apart."""
+    """The types that a header defines, with their namespaces: the names that the linker sees."""
     space, found = "", []
     for line in text.splitlines():
         if opened := re.match(r"(?:inline )?namespace ([\w:]+) \{", line):
@@ -213,8 +213,8 @@ def types_of(text: str) -> list[str]:
 
 
 def test_no_two_headers_define_a_type_of_the_same_name():
-    # Two types of one name share the code of their containers; which of them it handles wrongly is
-    # then up to the linker, and no compiler says so.
+    # With two types of one name the linker keeps one copy of each template instance, which is wrong
+    # for one of the types (a violation of the one-definition rule). No compiler reports it.
     homes: dict[str, set[str]] = {}
     for path in sources():
         if path.suffix == ".h":
@@ -228,14 +228,14 @@ READS_A_SETTING = re.compile(r"""(?:environ(?:\.get)?|getenv)\s*[\[(]\s*["']HORO
 
 
 def test_no_source_but_the_core_reads_settings():
-    """base/config.cc has the only parser, and Python asks it."""
+    """base/config.cc has the only parser; Python calls it."""
     files = [path for path in sources() if "test" not in str(path.relative_to(ROOT))]
     files += (ROOT / "python").rglob("*.py")
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in files
         for line in path.read_text().splitlines()
-        # Writing one for later is no reading.
+        # Setting a variable is not reading it.
         if READS_A_SETTING.search(line) and "] = " not in line
     ]
     assert not found, "\n".join(found)

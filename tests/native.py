@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libhvd as `make build-dev` leaves it, through ctypes, and ranks as processes."""
+"""Access to libhvd of `make build-dev` through ctypes, and helpers that run ranks as processes."""
 
 import contextlib
 import ctypes
@@ -23,7 +23,7 @@ def load() -> ctypes.CDLL:
 
 @contextlib.contextmanager
 def rendezvous():
-    """A store that ranks meet at, as the settings that lead them there."""
+    """Starts a rendezvous server; yields the variables with which ranks find it."""
     library = load()
     secret = ctypes.create_string_buffer(SECRET_TEXT)
     library.hvd_make_secret(secret)
@@ -41,7 +41,7 @@ def rendezvous():
 
 
 def run_ranks(command: list[str], size: int, timeout: float = 60) -> list[str]:
-    """What each rank writes; all of them have to end well."""
+    """Returns the output of each rank; every rank must exit with 0."""
     with rendezvous() as settings:
         processes = []
         for rank in range(size):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP between hosts, for real: one network namespace per host, joined by veth pairs and a bridge.
+"""Real TCP between hosts: one network namespace per host, joined by veth pairs and a bridge.
 
 The ranks are processes of core/transport/testing/rank_main.cc. Needs root and the commands ip and
-tc; where namespaces are not permitted the tests say so and are skipped.
+tc; the tests are skipped with a reason where namespaces are not permitted.
 """
 
 import base64
@@ -32,14 +32,14 @@ def network(hosts: int):
         yield net
 
 
-# With pids of its own; its first process outlives the rank by three seconds.
+# In its own pid namespace, whose first process outlives the rank by three seconds.
 CONTAINER = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", '"$@"; sleep 3', "sh"]
 
 
 def start_ranks(
     net: netns.Network, tasks: str | list[str], host_names: list[str], container: bool = False
 ) -> list[subprocess.Popen]:
-    """One rank per host; the store is on the first."""
+    """Starts one rank per host; the rendezvous server is on the first host."""
     if isinstance(tasks, str):
         tasks = [tasks] * net.hosts
     program = [*(CONTAINER if container else []), str(RANK)]
@@ -78,7 +78,7 @@ def test_every_host_streams_to_its_neighbour_over_the_shaped_wire(hosts):
         seconds = max(int(line[1]) for line in lines) / 1e6
         bound = 64 * 2**20 * 8 / 1e9
         print(f"{hosts} hosts: {100 * bound / seconds:.1f} % of 1 Gbit/s")
-        # Had the bytes taken any other way they would be there far sooner.
+        # On any other path the bytes would arrive much earlier.
         assert seconds > 0.8 * bound
         assert [rank.wait(timeout=60) for rank in ranks] == [0] * hosts
 
@@ -109,7 +109,7 @@ def test_hosts_that_share_memory_but_no_network_work_together_and_leave_nothing(
     with network(2) as net:
         ranks = start_ranks(net, "wait", ["same", "same"], container)
         assert [rank.stdout.readline() for rank in ranks] == ["ready\n"] * 2
-        assert shared_files() == before  # from now on there is nothing to leave
+        assert shared_files() == before  # the file is already unlinked, so nothing can be left
     with network(2) as net:
         ranks = start_ranks(net, "exchange", ["same", "same"], container)
         assert [rank.stdout.readline()[:3] for rank in ranks] == ["ok ", "ok "]
@@ -131,7 +131,7 @@ def test_what_containers_leave_that_died_at_the_start_is_removed_by_the_next_job
 
 
 def test_a_child_that_outlives_its_rank_does_not_hide_the_death():
-    # Without a common pid namespace only the connections tell.
+    # Without a common pid namespace only the connections show the death.
     with network(3) as net:
         ranks = start_ranks(net, ["wait", "orphan", "wait"], names(3), container=True)
         assert [rank.stdout.readline() for rank in ranks] == ["ready\n"] * 3
@@ -143,7 +143,7 @@ def test_a_child_that_outlives_its_rank_does_not_hide_the_death():
 
 
 def seconds_until_known(victim: int) -> float:
-    """From the kill of one rank until the last of the others has named it."""
+    """Seconds from the kill of one rank until the last of the other ranks has named it."""
     with network(4) as net:
         ranks = start_ranks(net, "wait", names(4))
         assert [rank.stdout.readline() for rank in ranks] == ["ready\n"] * 4
@@ -159,7 +159,7 @@ def seconds_until_known(victim: int) -> float:
 
 
 def test_a_killed_rank_is_named_on_all_other_hosts_within_200_ms():
-    # The best of three: the machine may be busy with something else.
+    # The best of three attempts: the machine may be busy.
     best = min(seconds_until_known(victim) for victim in (3, 1, 2))
     print(f"known everywhere after {best * 1000:.1f} ms")
     assert best < 0.2

@@ -28,9 +28,9 @@ def test_every_setting_of_the_page_has_a_value_here():
 
 
 def train(library: job.Library, setting: settings.Setting, value: str, size: int) -> str | None:
-    """What went wrong in a job with this setting, if anything."""
+    """Trains with this setting. Returns the problem, or None."""
     values = job.place_of(size) | setting.environment(value)
-    # Autotune needs a hundred steps to try some values and to settle on one.
+    # Autotune needs a hundred steps to try some values and to choose one.
     arguments = {"train": 120 if "HOROVOD_AUTOTUNE" in values else 12, "batches": 2}
     if "HOROVOD_DYNAMIC_PROCESS_SETS" in values:
         arguments["dynamic"] = 1

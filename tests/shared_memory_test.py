@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks of one host whose /dev/shm is too small for them.
 
-A tmpfs of 1 MB is mounted over /dev/shm in a mount namespace. Ranks with pids of their own, as in
-containers, share memory by a file there; ranks in one pid namespace share a memfd, which /dev/shm
-does not limit. The ranks are processes of core/transport/testing/rank_main.cc. Needs root and the
-commands unshare and nsenter; where namespaces are not permitted the tests say so and are skipped.
+A tmpfs of 1 MB is mounted over /dev/shm in a mount namespace. Ranks in separate pid namespaces, as
+in containers, share memory through a file there; ranks in one pid namespace share a memfd, which
+/dev/shm does not limit. The ranks are processes of core/transport/testing/rank_main.cc. Needs root
+and the commands unshare and nsenter; the tests are skipped with a reason where namespaces are not
+permitted.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ WARNING = "no shared memory on this host"
 
 @contextlib.contextmanager
 def small_shared_memory():
-    """The command that runs another one where /dev/shm has 1 MB."""
+    """A command prefix that runs a command with a /dev/shm of 1 MB."""
     script = "mount -t tmpfs -o size=1m none /dev/shm && echo ready && exec sleep 600"
     with subprocess.Popen(
         ["unshare", "--mount", "sh", "-c", script],
@@ -39,7 +40,7 @@ def small_shared_memory():
 
 
 def run_ranks(prefix: list[str], size: int) -> list[tuple[str, str]]:
-    """What each rank writes, to standard output and to standard error."""
+    """Returns standard output and standard error of each rank."""
     with native.rendezvous() as settings, contextlib.ExitStack() as stack:
         store = settings["HOROVOD_RENDEZVOUS"]
         env = os.environ | {"HVD_RANK_SECRET": settings["_HOROVOD_SECRET_KEY"]}

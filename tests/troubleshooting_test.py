@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every message that docs/troubleshooting.md quotes is in the sources."""
+"""Every message in docs/troubleshooting.md occurs in the sources."""
 
 import pathlib
 import re
@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def sources() -> str:
-    """All sources as one text. String literals on several lines are joined."""
+    """All sources as one text; string literals on adjacent lines are joined."""
     files = [
         path
         for folder in ("core", "launcher", "python")
