@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A minute of `make chaos`, and what it relies on."""
+"""Runs `make chaos` for a minute and tests its parts."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,7 @@ from chaos import cells, job, relay, run
 SECONDS = 50  # the last cells end some seconds later
 
 
-# A run that hangs is reported after half a minute, with its stacks.
+# A run that hangs is reported after 30 s, with stack traces.
 @pytest.mark.timeout(240)
 def test_no_disturbance_ends_in_a_hang_a_wrong_sum_or_a_wrong_name():
     done = subprocess.run(
@@ -46,7 +46,7 @@ def test_the_first_cells_have_every_disturbance_on_every_number_of_ranks():
 
 
 def packet(payload: bytes) -> bytes:
-    """From 10.78.0.1 to 10.78.0.2, with a right checksum of TCP."""
+    """An IP packet from 10.78.0.1 to 10.78.0.2 with a correct TCP checksum."""
     addresses = bytes([10, 78, 0, 1, 10, 78, 0, 2])
     ip = struct.pack("!BBHHHBBH", 0x45, 0, 40 + len(payload), 0, 0, 64, relay.TCP, 0) + addresses
     tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, 5 << 4, 0, 100, 0, 0)
@@ -64,7 +64,7 @@ def test_the_relay_changes_one_bit_and_the_checksum():
 
 
 class FakeJob:
-    """Ranks that have written these lines and ended with 0."""
+    """A job whose ranks wrote these lines and exited with 0."""
 
     def __init__(self, *lines: list[str]):
         self.ranks = []
@@ -89,7 +89,7 @@ def problems(kind: str, victim: int, *lines: list[str]) -> list[str]:
     return [column for column, _ in outcome.problems]
 
 
-def test_what_ranks_wrote_is_judged():
+def test_the_output_of_ranks_is_checked():
     named = ["ready", "error 3 barrier of set 0: rank 1: its process died", "left", "end 3 4"]
     other = ["ready", "error 3 barrier of set 0: rank 0: its process died", "left", "end 3 4"]
     leaves = ["ready", "error 5 barrier of set 0: Horovod has been shut down", "left", "end 3 4"]

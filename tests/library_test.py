@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libhvd.so shows to the outside: the names, and the classic functions behind them."""
+"""The exported symbols of libhvd.so, and the classic functions among them."""
 
 import ctypes
 import re
@@ -27,7 +27,7 @@ def exported() -> set[str]:
         text=True,
     ).stdout
     names = {line.split()[-1].split("@")[0] for line in listing.splitlines()}
-    return names - {"HVD_1"}  # the version that all of them have
+    return names - {"HVD_1"}  # the version node of all symbols
 
 
 def declared() -> set[str]:
@@ -35,7 +35,7 @@ def declared() -> set[str]:
     return set(re.findall(r"^HVD_API [^(;]*?\b(hvd_\w+)\(", header, re.MULTILINE))
 
 
-def test_the_library_shows_what_its_headers_declare_and_nothing_else():
+def test_the_library_exports_what_its_headers_declare_and_nothing_else():
     assert len(declared()) > 25
     assert exported() == declared() | {f"horovod_{name}" for name in CLASSIC}
 
@@ -47,7 +47,7 @@ def test_the_library_has_a_stable_name():
     assert "[libhvd.so.1]" in dynamic
 
 
-def test_classic_functions_say_that_there_is_no_job():
+def test_classic_functions_report_that_there_is_no_job():
     library = native.load()
     for name in ["rank", "size", "local_rank", "local_size", "cross_rank", "cross_size"]:
         assert getattr(library, f"horovod_{name}")() == -1
@@ -61,7 +61,7 @@ def test_classic_functions_say_that_there_is_no_job():
     assert library.horovod_number_of_process_sets() == -1
 
 
-def test_classic_functions_say_what_was_built():
+def test_classic_functions_report_what_was_built():
     library = native.load()
     assert library.horovod_gloo_built() == 1
     for name in ["mpi", "nccl", "ddl", "ccl", "cuda", "rocm"]:
@@ -71,7 +71,7 @@ def test_classic_functions_say_what_was_built():
 
 
 def classic_rank():
-    """One of three ranks, in a process of its own."""
+    """Body of one of three ranks, each in its own process."""
     library = native.load()
     ints = ctypes.c_int
     set_ranks = (ints * 3)(0, 1, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs whose ranks somebody else has started: mpirun, srun, or a user who sets variables."""
+"""Jobs whose ranks were not started by horovodrun, but by mpirun, srun, or by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ for again in range(2):
     library.hvd_shutdown()
 """
 
-# Ranks 1 and 0 are a job, in that order, rank 2 is alone, rank 3 is in no job; then all are one.
+# Ranks 1 and 0 form a job, in that order; rank 2 is a job alone; rank 3 is in no job. Then all four
+# form one job.
 PARTS = """
 import ctypes
 import os
@@ -47,8 +48,8 @@ for ranks in ([[1, 0], [1, 0], [2], []][rank], [0, 1, 2, 3] if rank else None):
     sys.stdout.flush()
     library.hvd_shutdown()
 """
-# Rank 2 is in no job, and ends while the others are in theirs. What it has started itself is no
-# rank, whatever it inherits.
+# Rank 2 is in no job and exits while the other ranks are in theirs. A process that it starts is not
+# a rank, although it inherits the variables.
 OUTSIDER = """
 import ctypes
 import os
@@ -72,7 +73,7 @@ else:
 
 
 def by_hand() -> dict[str, str]:
-    """What a user sets who has no launcher of ours: nobody serves the rendezvous but rank 0."""
+    """The variables of a user without horovodrun: rank 0 runs the rendezvous server."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     secret = subprocess.run(
@@ -85,7 +86,7 @@ def by_hand() -> dict[str, str]:
 
 
 def mpirun(ranks: int, program: str, settings: dict[str, str] | None = None) -> list[str]:
-    """The lines that ranks of this source, or file, have written, sorted."""
+    """Runs this source code, or file, on ranks of mpirun; returns their output lines, sorted."""
     code = [program] if program.endswith(".py") else ["-c", program]
     run = subprocess.run(
         [*MPIRUN, "-n", str(ranks), sys.executable, *code],
@@ -101,7 +102,7 @@ def mpirun(ranks: int, program: str, settings: dict[str, str] | None = None) -> 
 
 @pytest.mark.parametrize("told", [True, False], ids=["rendezvous", "pmix"])
 def test_mpirun_starts_ranks_that_meet_at_rank_0(told):
-    """Told where, or not told anything: they then meet by what mpirun itself offers."""
+    """With the address of rank 0 in a variable, or without: they then use PMIx of mpirun."""
     lines = mpirun(3, RANK, by_hand() if told else {})
     assert lines == [f"rank {rank} of 3" for rank in range(3) for _ in range(2)]
 
@@ -118,7 +119,7 @@ def test_a_rank_that_is_in_no_job_ends_without_harm(tmp_path):
     assert mpirun(3, str(program)) == []
 
 
-def test_variables_of_slurm_are_a_place_beside_a_rendezvous():
+def test_variables_of_slurm_give_the_rank_next_to_a_rendezvous():
     settings = os.environ | by_hand() | {"SLURM_NTASKS": "2"}
     settings["PYTHONPATH"] = str(native.ROOT / "tests")
     ranks = [

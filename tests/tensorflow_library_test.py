@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adapter for TensorFlow where there is no TensorFlow, or one that lacks what it needs."""
+"""The TensorFlow adapter without TensorFlow, or with one that lacks required symbols."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ for question in (adapter.hvd_tensorflow_problem, adapter.hvd_tensorflow_xla_prob
 
 
 def problems_with(*libraries: str) -> list[str]:
-    """What it says once these are loaded: about everything, and about compiled functions."""
+    """Its problems after these libraries are loaded: in general, and for compiled functions."""
     adapter = str(native.BUILD / "python" / "_adapter.so")
     done = subprocess.run(
         [sys.executable, "-c", ASK, adapter, *libraries],
@@ -31,7 +31,7 @@ def problems_with(*libraries: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_it_says_that_tensorflow_is_not_there():
+def test_it_reports_that_tensorflow_is_missing():
     assert ["import tensorflow first" in problem for problem in problems_with()] == [True] * 2
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scripts that run and count tests notice failures, crashes, hangs and failed stages."""
+"""The scripts that run and count tests detect failures, crashes, hangs and failed stages."""
 
 import os
 import pathlib
@@ -22,7 +22,7 @@ SCRIPTS = pathlib.Path(__file__).resolve().parent.parent / "scripts"
 
 
 def run(folder: pathlib.Path, body: str, *, is_gtest=True, timeout=20.0):
-    """Runs a stand-in for a test program: `body` is Python, `xml` the file that it may write."""
+    """Runs a fake test program: `body` is Python, `xml` in it is the path of the result file."""
     script = folder / "program.py"
     head = f"#!{sys.executable}\nimport os, sys, time\n"
     head += "xml = sys.argv[1].removeprefix('--gtest_output=xml:') if len(sys.argv) > 1 else ''\n"
@@ -145,13 +145,13 @@ def test_children_have_default_signals_whatever_their_runner_was_started_with(tm
 
 
 def test_a_runner_of_programs_gives_them_default_signals(tmp_path):
-    """ctest lists one program, which keeps what the kernel says of it; a shell would unblock."""
+    """ctest lists one program, which saves its signal state. A shell would unblock signals."""
     (tmp_path / "CTestTestfile.cmake").write_text("add_test(p cp /proc/self/status status)\n")
     script = str(SCRIPTS / "run_tests.py")
     done = run_as_nohup_does(script, ".", "--results", "results", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     status = dict(line.split(":\t") for line in (tmp_path / "status").read_text().splitlines())
-    # Not all: the C library keeps 32 and 33 for itself, and some parents ignore those.
+    # Not all signals: the C library reserves 32 and 33, and some parents ignore them.
     ours = sum(1 << (number - 1) for number in dispositions.SIGNALS)
     assert [int(status[name], 16) & ours for name in ("SigBlk", "SigIgn")] == [0, 0]
 
@@ -193,7 +193,7 @@ def run_stages_in(folder: pathlib.Path, makefile: str, *options: str) -> tuple[i
     return outcome.returncode, outcome.stdout.splitlines()
 
 
-def test_the_last_line_adds_up_all_stages_and_says_why_tests_were_skipped(tmp_path):
+def test_the_last_line_sums_all_stages_and_gives_reasons_of_skipped_tests(tmp_path):
     for stage in ("one", "two"):
         cases = [junit.Case("a", "passed"), junit.Case("b", "skipped", "no namespaces")]
         junit.write(tmp_path / f"{stage}.xml", "s", cases)
@@ -222,7 +222,7 @@ def test_a_stage_that_fails_without_tests_counts_and_the_next_one_still_runs(tmp
     assert lines[-1] == "0 passed, 1 failed, 0 skipped"
 
 
-# Stage one waits for what is made meanwhile, stage two finds it made.
+# Stage one waits for the target that is built meanwhile; stage two finds it built.
 AHEAD = """
 one:
 \t@for i in $$(seq 300); do [ -e two-begun ] && [ -e pid ] && exit 0; sleep 0.1; done; exit 1
@@ -237,7 +237,7 @@ endless:
 """
 
 
-def test_a_stage_finds_made_what_it_needs_and_what_nobody_needs_ends_with_the_last(tmp_path):
+def test_a_stage_finds_its_target_built_and_unneeded_builds_end_with_the_last_stage(tmp_path):
     needs = ["--fetch", "three=endless", "--build", "two=fails", "--build", "two=make-two"]
     code, lines = run_stages_in(tmp_path, AHEAD, *needs)
     assert code == 0, lines
@@ -257,7 +257,7 @@ def test_failed_cases_make_the_run_fail_even_if_the_stage_forgets_to(tmp_path, c
 # The demo ---------------------------------------------------------------------------------------
 
 
-def test_the_demo_shows_what_ranks_say_and_how_much_faster_two_are(capfd):
+def test_the_demo_prints_the_output_of_ranks_and_the_speedup_of_two(capfd):
     say = "print('epoch 1 of 1: loss 0.5'); print('1 rank recognises 97.0 %; 6.4 s, 2000 images/s')"
     assert run_demo.show([sys.executable, "-c", say]) == 6.4
     assert capfd.readouterr().out.splitlines()[0] == "epoch 1 of 1: loss 0.5"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading a pickle runs what is in it: few places may, and each says why its bytes are safe."""
+"""Loading a pickle executes code from it. Few places may do so, each with a reason."""
 
 import ast
 import pathlib
@@ -8,19 +8,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent / "python"
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "torch", "jsonpickle"}
 LOADERS = {"load", "loads", "Unpickler", "open"}
 
-# By file: how many calls, and why their bytes are those of a rank or process of this job.
+# By file: the number of calls, and why the bytes are from a rank or process of this job.
 ALLOWED = {
-    # After the seal was checked: core/net/seal.h.
+    # After the seal was verified: core/net/seal.h.
     "horovod/common/objects.py": 1,
-    # Two read an authenticated store, whose frames have tags; one loads what it has just dumped.
+    # Two read from the authenticated rendezvous server, whose frames have tags; one loads its own
+    # dump.
     "horovod/runner/rendezvous.py": 3,
-    # For callers' own texts; nothing in the package uses it.
+    # For the caller's own texts; the package does not use it.
     "horovod/runner/common/util/codec.py": 1,
 }
 
 
 def loads_in(text: str) -> int:
-    """How many times a module loads a pickle, by whatever name."""
+    """The number of calls in a module that load a pickle, by any import name."""
     modules, functions = set(), set()
     tree = ast.parse(text)
     for node in ast.walk(tree):
@@ -51,13 +52,13 @@ def test_front_ends_have_no_objects_of_their_own():
         assert "horovod.common" in text and "objects" in text and "_core.seal" not in text
 
 
-def test_codec_is_used_by_nobody():
+def test_codec_is_not_used_in_the_package():
     for path in (ROOT / "horovod").rglob("*.py"):
         text = path.read_text()
         assert "loads_base64(" not in text or path.name == "codec.py", path
 
 
-def test_a_load_is_found_by_whatever_name():
+def test_a_load_is_found_by_any_name():
     assert loads_in("import pickle\npickle.loads(x)") == 1
     assert loads_in("import cloudpickle as c\nf = c.loads") == 1
     assert loads_in("from pickle import loads as parse\nparse(x)") == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make wheel` and `pip install .` do before and after the compiler."""
+"""The steps of `make wheel` and `pip install .` before and after the compiler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIME = 1_700_000_000  # in November 2023
 
 
 def make_wheel(folder: pathlib.Path, *, reverse: bool) -> pathlib.Path:
-    """Some wheel, with files in this or in the other order, as old as this moment."""
+    """Makes a small wheel with the current time and with its files in normal or reverse order."""
     path = folder / "thing-1.0-cp39-abi3-linux_x86_64.whl"
     files = {
         "thing/__init__.py": b"",
@@ -76,7 +76,7 @@ def test_a_bill_of_materials_depends_on_nothing_but_the_parts():
     assert linked_parts.bill_of_materials("1.0", [], TIME) != bill
 
 
-def test_code_whose_licence_nobody_knows_stops_the_build(monkeypatch: pytest.MonkeyPatch):
+def test_code_with_an_unknown_licence_stops_the_build(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(linked_parts, "_files_of", lambda build: {"/usr/include/stdio.h"})
     assert linked_parts.linked_parts(ROOT) == []  # the C library
     monkeypatch.setattr(linked_parts, "_files_of", lambda build: {"/usr/bin/make"})
