@@ -9,6 +9,7 @@
 namespace hvd::launcher {
 namespace {
 
+// Enough for the messages of ssh. Start files of a shell may print much more; only the end matters.
 constexpr size_t kDiagnosticsLimit = size_t{4} << 10;
 
 std::string last_part(const std::string& text) {
@@ -19,6 +20,8 @@ std::string last_part(const std::string& text) {
 
 Result<std::unique_ptr<AgentLink>> AgentLink::start(SpawnOptions options, Poller& poller,
                                                     uint64_t token) {
+  // A new session: Ctrl-C in the terminal must reach the launcher only, which then stops the agents
+  // in order. It also keeps ssh from asking for a password on the terminal.
   options.give_input = true;
   options.new_session = true;
   HVD_TRY_ASSIGN(Child child, spawn(options));
@@ -47,6 +50,7 @@ AgentLink::~AgentLink() {
 size_t AgentLink::fill() {
   if (link_ == nullptr) return 0;
   const Result<size_t> count = link_->fill();
+  // Copied because close() destroys the link, and diagnostics() is needed after that.
   shell_output_ = link_->shell_output();
   if (count.is_ok()) return *count;
   close();
@@ -57,6 +61,8 @@ std::optional<Message> AgentLink::next() {
   if (link_ == nullptr) return std::nullopt;
   auto message = link_->next();
   if (message.is_ok()) return std::move(*message);
+  // Bytes were modified on the way, or the peer is not an agent: the stream cannot be
+  // resynchronized.
   diagnostics_ += message.status().message();
   close();
   return std::nullopt;
@@ -71,6 +77,7 @@ void AgentLink::send(const Message& message) {
 void AgentLink::flush() {
   if (link_ == nullptr) return;
   link_->flush();
+  // Polled for writing only while something is queued: the poller is level-triggered.
   const bool wanted = link_->wants_write();
   if (wanted == polled_for_output_) return;
   polled_for_output_ = wanted;
@@ -101,6 +108,7 @@ std::vector<std::string> AgentLink::take_error_lines() {
       break;
     }
     const std::string_view bytes(buffer.data(), static_cast<size_t>(count));
+    // Kept as bytes and not as lines: an unfinished line may be the explanation.
     diagnostics_ = last_part(diagnostics_.append(bytes));
     error_splitter_.feed(bytes, keep);
   }

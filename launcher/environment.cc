@@ -10,6 +10,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
+// Entries without "=" are ignored; execve() permits them, but they name no variable.
 void apply_settings(Variables& variables, const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
     const size_t equals = setting.find('=');
@@ -33,6 +34,7 @@ void set_slot_variables(Variables& variables, const Slot& slot) {
 void set_interfaces(Variables& variables, const std::vector<std::string>& interfaces, bool wins) {
   if (interfaces.empty()) return;
   const std::string list = fmt::format("{}", fmt::join(interfaces, ","));
+  // HOROVOD_GLOO_IFACE is the older name of the setting and holds one interface.
   const auto set = [&](const char* name, const std::string& value) {
     if (wins) {
       variables[name] = value;

@@ -26,6 +26,8 @@ int wait_for_inner(pid_t inner, const sigset_t& signals) {
   while (true) {
     siginfo_t info{};
     const int signal = ::sigwaitinfo(&signals, &info);
+    // The terminal sends its signals to the whole foreground group, so the inner process has them
+    // too.
     const bool by_terminal = info.si_code == SI_KERNEL;
     if (signal > 0 && signal != SIGCHLD && !by_terminal) (void)::kill(inner, signal);
     int status = 0;
@@ -68,10 +70,13 @@ int run_guarded(FunctionRef<int()> work) {
   ::sigemptyset(&signals);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals, signal);
   ::sigprocmask(SIG_BLOCK, &signals, &before);
+  // Blocked before the fork: a signal between fork and sigwaitinfo() must not kill the guardian
+  // alone.
   const pid_t outer = ::getpid();
   const pid_t inner = ::fork();
   if (inner < 0) return print_error(io_error("fork", errno).message(), kFailure);
   if (inner == 0) {
+    // The outer process may have died before prctl() took effect; hence the check of getppid().
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return ::getppid() == outer ? work() : 1;

@@ -21,10 +21,15 @@ using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
+// Together one second per path: short enough for a ring of many hosts, and hundreds of round trips
+// even on a slow network.
 constexpr milliseconds kLatencyTime{300};
 constexpr milliseconds kBandwidthTime{700};
+// Bytes per request of the bandwidth measurement: large enough that its round trip does not count.
 constexpr size_t kBlock = size_t{4} << 20;
 
+// Prints a line per framework, such as "torch 2.1.0 (horovod.torch)". It finds packages without
+// importing them, because an import takes seconds. The doctor compares these lines between hosts.
 constexpr char kFindFrameworks[] = R"python(
 import importlib.metadata as m, importlib.util as u, os
 h = u.find_spec("horovod")
@@ -38,6 +43,7 @@ for n in ("torch", "tensorflow", "keras", "mxnet", "jax"):
         print(f"{n} {v} ({by})")
 )python";
 
+// Empty if there is no Python, or if it fails or takes longer than 5 s.
 std::vector<std::string> frameworks() {
   const auto found = run_python(this_system(), kFindFrameworks);
   std::vector<std::string> lines;
@@ -46,6 +52,8 @@ std::vector<std::string> frameworks() {
   return lines;
 }
 
+// The CPUs that this process may use, which are fewer than the machine has under taskset or a
+// cpuset.
 uint32_t usable_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -53,6 +61,7 @@ uint32_t usable_cpus() {
   return std::thread::hardware_concurrency();
 }
 
+// Free bytes in /dev/shm; 0 if it cannot be read.
 uint64_t free_shared_memory() {
   struct statvfs space {};
   return ::statvfs("/dev/shm", &space) == 0 ? uint64_t{space.f_bavail} * space.f_frsize : 0;
@@ -71,6 +80,7 @@ Result<nanoseconds> round_trip(RendezvousClient& rendezvous) {
   return *middle;
 }
 
+// Overwrites one key, so that the server's memory does not grow.
 Result<uint64_t> bytes_per_second(RendezvousClient& rendezvous) {
   const std::string block(kBlock, 'x');
   const auto start = Clock::now();
@@ -82,6 +92,7 @@ Result<uint64_t> bytes_per_second(RendezvousClient& rendezvous) {
   return static_cast<uint64_t>(static_cast<double>(bytes) / passed.count());
 }
 
+// Fills `measured` as far as it gets; `via` is set as soon as an address has answered.
 Status try_measure(const StartRanks& way, Measurement& measured) {
   HVD_TRY_ASSIGN(const Endpoint endpoint, find_rendezvous(way));
   measured.via = endpoint.to_string();
@@ -114,6 +125,7 @@ Findings HostProbe::probe(const ProbeHost& request) {
     findings.interfaces.push_back(
         fmt::format("{} {}/{}", each.name, each.address.host(), each.prefix_length));
   }
+  // Listens on all allowed interfaces, as the rendezvous server of a job on several hosts would.
   const auto secret = Secret::from_base64(request.secret.text());
   if (secret.is_ok()) {
     auto rendezvous =
@@ -125,11 +137,13 @@ Findings HostProbe::probe(const ProbeHost& request) {
       findings.problem = rendezvous.status().message();
     }
   }
-  findings.clock_us = wall_clock_us();
+  findings.clock_us = wall_clock_us();  // last, right before the result is sent
   return findings;
 }
 
 Measurement HostProbe::measure(const MeasurePeer& peer) const {
+  // find_rendezvous() takes the fields of a job; the peer's server uses the same secret and TLS
+  // setting.
   StartRanks way;
   way.secret = request_.secret;
   way.tls = request_.tls;

@@ -27,6 +27,8 @@ size_t cut_position(std::string_view text, size_t limit) {
 
 }  // namespace
 
+// A "\r" at the end of `bytes` ends a line at once; if "\n" is the next byte, it is emitted alone
+// with begins == false, so that it gets no prefix.
 void LineSplitter::feed(std::string_view bytes, Emit emit) {
   if (after_return_ && !bytes.empty()) {
     after_return_ = false;
@@ -53,6 +55,7 @@ void LineSplitter::emit_line(std::string_view line, Emit emit) {
   rest_.clear();
 }
 
+// Buffers an unfinished line and emits parts of it when it becomes too long.
 void LineSplitter::keep(std::string_view bytes, Emit emit) {
   rest_ += bytes;
   while (rest_.size() > kLongestLine) {

@@ -13,10 +13,13 @@
 namespace hvd::launcher {
 namespace {
 
+// Control characters at both ends, so that no start file of a shell prints it by accident.
 constexpr std::string_view kPreamble = "\x01horovod agent\x02\n";
 constexpr size_t kShellOutputLimit = size_t{64} << 10;
+// Bytes per read(); the capacity of a pipe.
 constexpr size_t kReadSize = size_t{64} << 10;
 
+// Not a secret: ssh protects the connection, and the tag only detects modified bytes.
 Secret zero_key() {
   const std::array<std::byte, Secret::kSize> zeros{};
   return Secret::from_bytes(zeros);
@@ -59,6 +62,8 @@ Result<size_t> Link::fill() {
   return bytes.size();
 }
 
+// The preamble may arrive in several reads, so the search covers all text so far. What follows it
+// in the same read is already the first frame.
 void Link::skip_to_preamble(std::string_view text) {
   shell_output_ += text;
   const size_t preamble = shell_output_.find(kPreamble);
@@ -79,6 +84,8 @@ Result<std::optional<Message>> Link::next() {
 }
 
 void Link::send(const Message& message) {
+  // Moves the queue to the front only when at least half of the buffer is written: the cost of
+  // moving stays proportional to the bytes sent.
   if (out_start_ > 0 && out_start_ >= queued_bytes()) {
     out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(out_start_));
     out_start_ = 0;
@@ -93,7 +100,7 @@ void Link::flush() {
     const ssize_t count = ::write(write_.get(), out_.data() + out_start_, queued_bytes());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
-    if (count < 0) break;
+    if (count < 0) break;  // the peer is gone: drop the queue, reading reports the loss
     out_start_ += static_cast<size_t>(count);
   }
   out_.clear();

@@ -28,6 +28,7 @@ int execute(const ElasticLaunch& /*elastic*/) {
                      kFailure);
 }
 
+// Errors in arguments, files and settings are found here, before anything is started.
 int start(const std::vector<std::string>& arguments) {
   const auto plan = make_plan(arguments, this_system());
   if (!plan.is_ok()) return print_error(plan.status().message(), kUsageError);

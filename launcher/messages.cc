@@ -16,7 +16,7 @@ int print_error(std::string_view why, int code) {
 }
 
 int print_output(std::string_view text) {
-  errno = 0;
+  errno = 0;  // fwrite() need not set it
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (written && std::fflush(stdout) == 0) return 0;
   return print_error(io_error("standard output", errno).message(), kFailure);

@@ -68,6 +68,7 @@ struct ChildSetup {
   int report;  // takes errno when the command cannot be run
 };
 
+// Undoes Signals::block() for the child: a blocked or ignored signal survives exec.
 void restore_signals() {
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
@@ -77,12 +78,15 @@ void restore_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+// Runs in the child. The parent turns errno into an error message.
 [[noreturn]] void report_errno(int report) {
   const int error = errno;
   (void)!::write(report, &error, sizeof(error));
   ::_exit(127);
 }
 
+// Runs in the child between fork and exec. Unblocks signals last, when the child has its final
+// state.
 [[noreturn]] void exec_child(ChildSetup& p) {
   if (p.new_session && ::setsid() < 0) report_errno(p.report);
   if (p.new_group && ::setpgid(0, 0) < 0) report_errno(p.report);
@@ -139,6 +143,7 @@ struct Streams {
   Fd error;
 };
 
+// Creates the pipes: the child's ends in the result, the parent's ends in `child`.
 Result<Streams> make_streams(const SpawnOptions& options, Child& child) {
   Streams streams;
   if (options.inherit_everything) return streams;

@@ -35,6 +35,8 @@ class FieldWriter {
   }
 };
 
+// Stops at the first field that is malformed or missing. Lists grow as their items are decoded, so
+// a false count cannot allocate more memory than the message justifies.
 class FieldReader {
  public:
   explicit FieldReader(ConstBytes bytes) : in(bytes) {}
@@ -78,6 +80,8 @@ class FieldReader {
 };
 
 // The fields of each message, for FieldWriter and FieldReader.
+// A message without fields, such as Alive, falls through to the end. A new message needs a branch
+// here and a place at the end of `Message`.
 template <typename Codec>
 Status fields(Codec& codec, auto& m) {
   using T = std::remove_cvref_t<decltype(m)>;
@@ -116,6 +120,7 @@ Status fields(Codec& codec, auto& m) {
 
 using Decode = Result<Message> (*)(ConstBytes);
 
+// Rejects trailing bytes: both sides have the same version, so they are an error.
 template <typename T>
 Result<Message> decode_as(ConstBytes bytes) {
   FieldReader reader(bytes);
@@ -125,6 +130,7 @@ Result<Message> decode_as(ConstBytes bytes) {
   return Message(std::move(message));
 }
 
+// A table of decoders, indexed by the first byte of a message.
 template <size_t... Kinds>
 constexpr auto decoders(std::index_sequence<Kinds...>) {
   return std::array<Decode, sizeof...(Kinds)>{
@@ -133,6 +139,7 @@ constexpr auto decoders(std::index_sequence<Kinds...>) {
 
 }  // namespace
 
+// Layout: see protocol.h.
 ByteBuffer encode(const Message& message) {
   FieldWriter writer;
   writer.out.put(static_cast<uint8_t>(message.index()));

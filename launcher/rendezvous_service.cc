@@ -16,6 +16,7 @@ Result<std::unique_ptr<RendezvousServer>> start_at(const Secret& secret,
 
 }  // namespace
 
+// Ports are chosen by the kernel. An address is "ip:port" as a rank on another host would use it.
 Result<RendezvousService> start_rendezvous(const Secret& secret, bool one_host,
                                            const std::vector<std::string>& interfaces, bool tls) {
   RendezvousService service;
@@ -42,6 +43,7 @@ Result<RendezvousService> start_rendezvous(const Secret& secret, bool one_host,
     }
     return service;
   }
+  // The IPv6 wildcard accepts IPv4 as well.
   auto started = start_at(secret, options, Endpoint::any_v6());
   // The kernel may have no IPv6.
   if (!started.is_ok()) started = start_at(secret, options, Endpoint::any());

@@ -14,6 +14,7 @@ namespace {
 
 // How the ranks other than `failed_rank` ended.
 std::string describe_others(const Supervision& job, int failed_rank) {
+  // SIGTERM and SIGKILL are assumed to be the launcher's own; other signals are failures.
   std::vector<int> well;
   std::vector<int> stopped;
   std::vector<int> killed;
@@ -50,6 +51,7 @@ std::string describe_others(const Supervision& job, int failed_rank) {
 
 }  // namespace
 
+// sigabbrev_np() is thread-safe and not translated, other than strsignal().
 std::string signal_name(int signal) {
   const char* name = sigabbrev_np(signal);
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
@@ -78,6 +80,7 @@ std::string ranges(const std::vector<int>& ranks) {
   return text;
 }
 
+// The first sentence has the wording of Horovod 0.28, which programs match.
 std::string failure_report(const Supervision& job, const std::vector<std::string>& last_lines) {
   if (!job.failed_rank().has_value()) return {};
   const int rank = *job.failed_rank();

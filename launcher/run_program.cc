@@ -24,6 +24,7 @@
 namespace hvd::launcher {
 namespace {
 
+// See try_run(): the variable that mpirun may lose.
 constexpr char kLastVariable[] = "_HOROVOD_LAST_VARIABLE";
 
 // A file that only its owner can read; the destructor deletes it.
@@ -56,6 +57,7 @@ class TemporaryFile {
   std::string path_;
 };
 
+// Forwards signals until the program has ended. Returns its exit code, or 128 + signal.
 int wait_for(pid_t pid, Signals& signals) {
   while (true) {
     pollfd wait{signals.fd(), POLLIN, 0};
@@ -72,6 +74,7 @@ int wait_for(pid_t pid, Signals& signals) {
 Result<int> try_run(const ProgramLaunch& launch) {
   const bool one_host = std::all_of(launch.hosts.begin(), launch.hosts.end(),
                                     [](const HostSlots& host) { return is_local(host.name); });
+  // Before the rendezvous server starts its threads, which inherit the mask.
   HVD_TRY_ASSIGN(Signals signals, Signals::block({SIGCHLD, SIGINT, SIGTERM, SIGHUP}));
   const Secret secret = Secret::generate();
   HVD_TRY_ASSIGN(const RendezvousService rendezvous,

@@ -19,6 +19,7 @@ Result<Signals> Signals::block(std::initializer_list<int> signals) {
     if (before.sa_handler != SIG_IGN) ::sigaddset(&set, signal);
   }
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return io_error("sigprocmask", errno);
+  // Writing to a closed pipe then fails with EPIPE instead of ending the process.
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, nullptr);

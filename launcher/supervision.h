@@ -79,16 +79,21 @@ class Supervision {
   }
   void heard_from(size_t host, Time now);
   void rank_started(int rank, int pid);
+  // `status` is waitpid's. A status other than 0 ends the job.
   void rank_exited(int rank, int status, Time now);
   void interrupted(int signal, Time now);
   void output_failed(const std::string& why, Time now);
   // The launcher was suspended and could not receive: restarts the measurement of silence.
   void resumed(Time now);
+  // Applies timeouts that have passed.
   void tick(Time now);
 
   // ---- What follows
+  // When to call tick() next.
   Deadline next_deadline() const;
+  // In the order of the events; each is returned once.
   std::vector<Decision> take_decisions();
+  // Every host has ended or was dropped.
   bool finished() const;
   // 0; 1 after a failure; 128 + signal when interrupted.
   int exit_code() const;
@@ -102,6 +107,7 @@ class Supervision {
   const std::vector<HostPlan>& hosts() const { return plans_; }
 
  private:
+  // See the diagram at the top. kEnded is final.
   enum class Stage { kConnecting, kReady, kRunning, kEnded };
   struct HostState {
     Stage stage = Stage::kConnecting;

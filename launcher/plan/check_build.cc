@@ -16,6 +16,7 @@ constexpr char kFindPackages[] =
     "import importlib.util as u\n"
     "print(*[m for m in ('tensorflow', 'torch', 'mxnet') if u.find_spec(m)])";
 
+// One line of a block: "[X] name" or "[ ] name".
 struct Box {
   bool checked;
   const char* name;
@@ -45,10 +46,13 @@ BuildFacts find_build_facts(const SystemInfo& system) {
   facts.mxnet = has("mxnet");
   const auto mpirun = system.output_of({"mpirun", "--version"});
   facts.mpi = mpirun.is_ok();
+  // Loaded and closed again; no symbol of it is used.
   facts.nccl = system.has_library("libnccl.so.2");
   return facts;
 }
 
+// DDL and CCL are never available; they are listed because scripts expect the lines of Horovod
+// 0.28.
 std::string check_build_text(const BuildFacts& facts, bool verbose) {
   return fmt::format("{}Horovod v{}:\n\n", verbose ? "\n" : "", version()) +
          block(

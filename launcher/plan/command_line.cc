@@ -21,6 +21,7 @@ struct Spelling {
   bool on;
 };
 
+// Two names of one flag, such as -np and --num-proc.
 bool same_meaning(const Spelling& a, const Spelling& b) { return a.flag == b.flag && a.on == b.on; }
 
 std::vector<Spelling> all_spellings() {
@@ -43,6 +44,7 @@ struct Found {
   std::optional<std::string_view> value;
 };
 
+// Parses one command line, word by word. `arguments` must outlive it.
 class Parser {
  public:
   explicit Parser(const std::vector<std::string>& arguments) : arguments_(arguments) {}
@@ -67,6 +69,7 @@ class Parser {
   }
 
  private:
+  // An exact name wins over an abbreviation; an abbreviation must fit one meaning only.
   Result<Found> look_up(std::string_view word) const {
     const size_t equals = word.find('=');
     const std::string_view name = word.substr(0, equals);
@@ -111,6 +114,7 @@ class Parser {
         fmt::format("{} could be any of {}: write more of it", name, join(names, ", ")));
   }
 
+  // Reads the value of a flag, from the word itself or from the next words.
   Status take(const Found& found) {
     const Flag& flag = *found.spelling.flag;
     HVD_TRY(check_exclusive(found.spelling));
@@ -134,6 +138,7 @@ class Parser {
     return read_value(flag, value, result_.options).with_context(found.spelling.name);
   }
 
+  // Values of a pair are joined by a blank, as the config file writes them.
   Result<std::string> following_words(const Spelling& spelling) {
     std::vector<std::string> found;
     for (int i = 0; i < words_after(*spelling.flag); ++i, ++next_) {

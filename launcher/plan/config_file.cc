@@ -9,6 +9,7 @@
 namespace hvd::launcher {
 namespace {
 
+// `key` is "section.name". Null if no flag has it.
 const Flag* flag_of_key(std::string_view key) {
   for (const Flag& flag : flags()) {
     if (flag.extras.config_key == key) return &flag;
@@ -24,6 +25,7 @@ bool is_section(std::string_view name) {
   return false;
 }
 
+// Walks the two levels of the file, sections and keys. References must outlive it.
 class Applier {
  public:
   Applier(const std::string& file, Options& options, std::vector<std::string>& warnings)
@@ -49,6 +51,7 @@ class Applier {
   }
 
  private:
+  // A key without a value (null) leaves the flag unset.
   Status take_section(const std::string& section, const YAML::Node& map) {
     for (const auto& entry : map) {
       const std::string key = fmt::format("{}.{}", section, entry.first.Scalar());
@@ -78,6 +81,8 @@ class Applier {
     return read_value(flag, value_text(flag, read) == "1" ? "false" : "true", options_);
   }
 
+  // The only key outside a section. It selects one of three flags, so any of them on the command
+  // line wins.
   Status take_controller(const YAML::Node& node) {
     const std::string word = node.IsScalar() ? lower_case(node.Scalar()) : "";
     if (node.IsNull()) return Status::ok();
@@ -87,6 +92,7 @@ class Applier {
     return Status::ok();
   }
 
+  // "file:line", with lines from 1.
   std::string place(const YAML::Node& node) const {
     return fmt::format("{}:{}", file_, node.Mark().line + 1);
   }

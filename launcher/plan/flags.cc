@@ -12,10 +12,13 @@ namespace {
 
 // Readers, one per type of field. They return false if the text is not accepted. -----------------
 
+// Both limits are inclusive.
 bool in_range(const Flag& flag, double value) {
   return value >= flag.value.least && value <= flag.value.most;
 }
 
+// The words of YAML 1.1 and 1 or 0, in any case, so that the config file accepts what users write
+// there.
 bool read(const Flag& /*flag*/, std::string_view text, Options::Switch& field) {
   const std::string word = lower_case(text);
   const bool yes = word == "true" || word == "yes" || word == "on" || word == "1";
@@ -55,6 +58,7 @@ bool read(const Flag& /*flag*/, std::string_view text, Options::List& field) {
   return true;
 }
 
+// Two whole numbers, separated by blanks or a comma, the smaller one first.
 bool read(const Flag& flag, std::string_view text, Options::Pair& field) {
   std::string blanks(text);
   std::replace(blanks.begin(), blanks.end(), ',', ' ');
@@ -70,6 +74,8 @@ bool read(const Flag& flag, std::string_view text, Options::Pair& field) {
   field = pair;
   return true;
 }
+
+// Writers, one per type of field: the value of the environment variable. -------------------------
 
 std::string text_of(const Flag& /*flag*/, const Options::Switch& field) {
   return *field ? "1" : "0";
@@ -92,6 +98,7 @@ bool has_value(const std::optional<T>& field) {
 }
 bool has_value(const Options::List& field) { return !field.empty(); }
 
+// An upper limit of INT_MAX means none and is not mentioned.
 std::string range_text(const Flag& flag, std::string_view what) {
   std::string text = fmt::format("{} from {}", what, flag.value.least);
   if (flag.value.most < std::numeric_limits<int>::max())

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kMaxSlots = 1 << 16;  // of one host
 
+// Digits only: parse_integer() would also accept a sign.
 std::optional<int> parse_slots(std::string_view text) {
   const auto digits = [](unsigned char c) { return std::isdigit(c) != 0; };
   if (text.empty() || !std::all_of(text.begin(), text.end(), digits)) return std::nullopt;
@@ -30,6 +31,7 @@ bool is_ipv6(std::string_view text) {
   return inet_pton(AF_INET6, std::string(text).c_str(), &address) == 1;
 }
 
+// Views into the text that split_host() was given.
 struct Parts {
   std::string_view name;
   std::optional<std::string_view> slots;  // what follows the colon
@@ -57,6 +59,7 @@ std::optional<Parts> split_host(std::string_view text) {
   return parts;
 }
 
+// The most common mistake: an IPv6 address without brackets.
 std::string remedy(std::string_view text) {
   return is_ipv6(text.substr(0, text.find(' '))) ? "; an IPv6 address is written in brackets" : "";
 }
@@ -113,6 +116,7 @@ Result<std::vector<HostSlots>> parse_host_list(std::string_view text) {
   for (const std::string_view part : split(text, ',')) {
     const std::string_view item = trimmed(part);
     const auto parts = split_host(item);
+    // Slots are required here, as in Horovod 0.28; a host file may leave them out.
     const auto slots = parts && parts->slots ? parse_slots(*parts->slots) : std::nullopt;
     if (!slots) {
       return invalid_argument(fmt::format(
@@ -152,6 +156,7 @@ std::string to_string(const std::vector<HostSlots>& hosts) {
   return text;
 }
 
+// In 64 bits: many hosts with the maximum of slots would overflow an int.
 int slots_of(const std::vector<HostSlots>& hosts) {
   int64_t slots = 0;
   for (const HostSlots& host : hosts) slots += host.slots;

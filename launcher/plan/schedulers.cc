@@ -7,6 +7,7 @@
 namespace hvd::launcher {
 namespace {
 
+// The MPI operator of Kubernetes sets it for Open MPI.
 constexpr char kHostFile[] = "OMPI_MCA_orte_default_hostfile";
 
 Result<Allocation> kubernetes_allocation(const std::string& path) {
@@ -17,6 +18,7 @@ Result<Allocation> kubernetes_allocation(const std::string& path) {
   return allocation;
 }
 
+// An allocation that exists, as the result of find_allocation().
 Result<std::optional<Allocation>> found(const Result<Allocation>& allocation) {
   if (!allocation.is_ok()) return allocation.status();
   return std::optional(*allocation);

@@ -12,6 +12,9 @@
 namespace hvd::launcher {
 namespace {
 
+constexpr char kBlanks[] = " \t\r\n";
+
+// from_chars() ignores the locale, but does not accept a plus sign.
 template <typename T>
 std::optional<T> parse(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -24,6 +27,7 @@ std::optional<T> parse(std::string_view text) {
 
 // Levenshtein distance: the number of letters to insert, delete or replace.
 size_t distance(std::string_view a, std::string_view b) {
+  // One row of the table at a time; `diagonal` is the value to the upper left.
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
@@ -95,6 +99,7 @@ std::string quoted_for_shell(std::string_view text) {
            std::string_view("_@%+=:,./-").find(static_cast<char>(c)) != std::string_view::npos;
   };
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return std::string(text);
+  // Within single quotes every character except the quote itself is literal.
   std::string quoted = "'";
   for (const char c : text) {
     if (c == '\'') {

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::string_view kSecret = "_HOROVOD_SECRET_KEY";
 
+// The names that Horovod 0.28 does not export either.
 bool is_host_specific(std::string_view name) {
   return name.starts_with("BASH_FUNC_") || name == "OLDPWD" ||
          name.ends_with("CUDA_VISIBLE_DEVICES") || name == kSecret;
@@ -39,6 +40,7 @@ void add_flag_variables(const Options& options, Environment& environment) {
       environment[std::string(flag.extras.variable)] = *text;
     }
   }
+  // Python otherwise buffers output to a pipe, so lines of a rank would appear late.
   environment.insert_or_assign("PYTHONUNBUFFERED", std::string("1"));
 }
 
