@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that are disturbed on purpose; scripts/run_chaos.py runs them."""
+"""Runs jobs with injected faults; scripts/run_chaos.py is the command."""

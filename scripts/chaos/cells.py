@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is tried: a seed gives an endless list of cells, the same on every machine."""
+"""The test cells: a seed determines an endless list of cells, the same on every machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = {
     "interrupt": "SIGINT to one rank",
     "relay": "one bit changed on the wire",
 }
-# A job of one rank has no wire and no shared memory.
+# A job of one rank has no connections and no shared memory.
 COMBINATIONS = [
     (kind, ranks) for kind in KINDS for ranks in RANKS if ranks > 1 or kind not in ("shm", "relay")
 ]
@@ -30,17 +30,17 @@ class Cell:
     number: int
     kind: str
     ranks: int
-    # Names and values that were drawn, and all that the ranks get because of them and the kind.
+    # The settings drawn, and all variables of the ranks that follow from them and from the kind.
     drawn: tuple[tuple[str, str], ...]
     environment: dict[str, str]
-    # For hvd_chaos_rank.
+    # Arguments of hvd_chaos_rank.
     arguments: dict[str, int]
     victim: int
-    # The disturbance comes while the ranks start, and otherwise after all of them have.
+    # Whether the disturbance happens while the ranks start, or after all of them have started.
     at_start: bool = False
-    # Seconds before the disturbance: from the start of the processes, or after the last is ready.
+    # Seconds before the disturbance, from the start of the processes or from the last ready rank.
     delay: float = 0
-    # Of a relay: which byte and which bit of it.
+    # For a relay: the byte and the bit to change.
     change_at: int = 0
     bit: int = 0
 
@@ -51,7 +51,7 @@ class Cell:
 
 
 def cells(seed: int) -> Iterator[Cell]:
-    """Every combination of kind and ranks once, in random order; then again; and so on."""
+    """Yields every combination of kind and ranks once in random order, then repeats."""
     number = 0
     turn = 0
     while True:
@@ -86,7 +86,7 @@ def draw(seed: int, number: int, kind: str, ranks: int) -> Cell:
             "large": -1 if at_start else dice.randrange(6),
             "room": dice.choice([0, 256, 1024, 4096]),
         }
-    # Survivors that end at once may be noticed before the victim is.
+    # A survivor that exits at once may be noticed before the victim.
     if kind in ("kill", "freeze") and ranks > 1 and dice.random() < 0.5:
         arguments["abrupt"] = 1
     if "HOROVOD_DYNAMIC_PROCESS_SETS" in environment:
@@ -113,13 +113,13 @@ def draw_settings(
     drawn: list[tuple[str, str]] = []
     environment: dict[str, str] = {}
     choices = [setting for setting in settings.ALL if setting.running]
-    if kind in ("shm", "relay"):  # where the ranks are is what the kind is about
+    if kind in ("shm", "relay"):  # the kind itself decides where the ranks are
         apart = ("HOROVOD_HOSTNAME", "HOROVOD_SHM_DISABLE")
         choices = [setting for setting in choices if setting.name not in apart]
     if kind == "freeze":
         choices = [each for each in choices if each.name != "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS"]
     wanted = dice.choice([1, 2])
-    # Connections between hosts are half of the code that notices a lost rank.
+    # Connections between hosts are half of the code that detects a lost rank.
     if kind not in ("shm", "relay") and ranks > 1 and dice.random() < 0.4:
         drawn.append(("HOROVOD_HOSTNAME", "host-{parity}"))
         environment["HOROVOD_HOSTNAME"] = "host-{parity}"
@@ -138,7 +138,7 @@ def draw_settings(
 
 
 def kind_settings(kind: str, at_start: bool) -> dict[str, str]:
-    """Limits short enough for a run that has to end within the time limit of a cell."""
+    """Timeouts that are shorter than the time limit of a cell."""
     return {
         "HOROVOD_GLOO_TIMEOUT_SECONDS": "5" if at_start or kind == "memory" else "10",
         "HOROVOD_HEARTBEAT_TIMEOUT_SECONDS": "3" if kind == "freeze" else "10",

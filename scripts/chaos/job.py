@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One job of hvd_chaos_rank: its store, its processes, what they wrote and how they ended."""
+"""One job of hvd_chaos_rank: rendezvous server, processes, their output and how they ended."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from chaos import settings
 
 SECRET_TEXT = 45
-# Run by gdb on a process that hangs.
+# gdb runs this on a process that hangs.
 STACKS = ["-batch", "-ex", "set pagination off", "-ex", "thread apply all bt 14"]
 
 
 class Library:
-    """The store of libhvd.so, in this process."""
+    """Runs the rendezvous server of libhvd.so in this process."""
 
     def __init__(self, build: pathlib.Path):
         self.calls = ctypes.CDLL(str(build / "core" / "capi" / "libhvd.so"))
@@ -36,7 +36,7 @@ class Library:
 
     @contextlib.contextmanager
     def store(self, secret: str, address: str, tls: bool) -> Iterator[int]:
-        """A store on the network of the calling thread; gives its port."""
+        """Starts a rendezvous server in the namespace of the calling thread; yields its port."""
         store = ctypes.c_void_p()
         code = self.calls.hvd_store_start(
             secret.encode(), address.encode(), int(tls), ctypes.byref(store)
@@ -50,7 +50,7 @@ class Library:
 
 
 class Rank:
-    """One process. Its lines are read by a thread, so that no pipe can fill up."""
+    """One process. A thread reads its output, so that no pipe can fill up."""
 
     def __init__(self, command: list[str], environment: dict[str, str], log: pathlib.Path):
         self.lines: list[str] = []
@@ -74,7 +74,7 @@ class Rank:
             self.lines.append(line.rstrip("\n"))
             if line == "ready\n":
                 self.is_ready.set()
-        self.is_ready.set()  # the process has ended: nothing more will come
+        self.is_ready.set()  # the process has ended without a ready line
 
     def send(self, number: int) -> None:
         self.process.send_signal(number)
@@ -88,7 +88,7 @@ class Rank:
         return True
 
     def first(self, word: str) -> str | None:
-        """The rest of the first line that begins with this word."""
+        """The rest of the first line that starts with this word, or None."""
         for line in self.lines:
             if line == word or line.startswith(word + " "):
                 return line[len(word) + 1 :]
@@ -102,9 +102,9 @@ class Rank:
         self.process.stdout.close()
 
     def death(self) -> str | None:
-        """How it died, unless it ended by itself."""
+        """The signal that killed it, or None if it exited by itself."""
         code = self.process.returncode
-        # A wrapper such as unshare gives 128 + the number of the signal.
+        # A wrapper such as unshare returns 128 + the number of the signal.
         if code is not None and (code < 0 or code > 128):
             number = -code if code < 0 else code - 128
             with contextlib.suppress(ValueError):
@@ -114,7 +114,7 @@ class Rank:
 
 
 def fill(values: dict[str, str], place: dict[str, object]) -> dict[str, str]:
-    """Settings with their placeholders filled in; an empty one is left out."""
+    """Replaces the placeholders in settings; leaves out settings with an empty value."""
     return {name: value.format(**place) for name, value in values.items() if value}
 
 
@@ -123,7 +123,7 @@ def without_settings() -> dict[str, str]:
 
 
 class Job:
-    """The ranks of one job and a folder for what they write. Leaving it ends all of them."""
+    """The ranks of one job and a folder for their files. Leaving the context kills all of them."""
 
     def __init__(self, build: pathlib.Path, size: int):
         self.program = str(build / "core" / "capi" / "hvd_chaos_rank")
@@ -148,7 +148,7 @@ class Job:
         port: int,
         wrapper: list[str] | None = None,
     ) -> None:
-        """The next rank, with the settings `values`."""
+        """Starts the next rank with the settings `values`."""
         rank = len(self.ranks)
         place = {
             "rank": rank,
@@ -172,8 +172,8 @@ class Job:
         return time.monotonic() - self.started
 
     def wait(self, limit: float) -> None:
-        """Until all have ended, at most until `limit` seconds after the start. Once one has crashed
-        the others get a few seconds only: the run has failed already."""
+        """Waits until all ranks have ended, at most until `limit` seconds after the start. After a
+        crash the other ranks get only a few seconds: the run has already failed."""
         crashed = False
         while self.seconds() < limit:
             running = [rank for rank in self.ranks if not rank.ended(0)]
@@ -196,7 +196,7 @@ class Job:
 
 
 def descendants(pid: int) -> list[int]:
-    """The process itself and those that it has started."""
+    """The process itself and its descendants."""
     found = [pid]
     for process in found:
         with contextlib.suppress(OSError):
@@ -206,7 +206,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def stacks(rank: Rank) -> str:
-    """Where the threads of a rank are: by gdb, or else by the kernel."""
+    """Stack traces of the threads of a rank, from gdb or else from the kernel."""
     pid = descendants(rank.process.pid)[-1]
     if shutil.which("gdb") is not None:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts whose packets pass through this process, which changes one byte of them.
+"""Two hosts whose packets pass through this process, which changes one bit.
 
-Each host is a network namespace with one TUN device. What one host sends is read from its device
-and written to the other's. Needs root, the command ip and /dev/net/tun.
+Each host is a network namespace with one TUN device. This process reads the packets of each device
+and writes them to the other one. Needs root, the command ip and /dev/net/tun.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import netns
 
 TUNSETIFF = 0x400454CA
 IFF_TUN_WITHOUT_HEADER = 0x0001 | 0x1000
-# Large packets, since Python looks at each.
+# Large packets, because Python handles each of them.
 MTU = 60_000
 TCP = 6
 
@@ -36,7 +36,7 @@ def checksum(data: bytes) -> int:
 
 
 def payload_start(packet: bytes) -> int:
-    """Where the bytes of a TCP connection begin in an IPv4 packet; its end if there are none."""
+    """Offset of the TCP payload in an IPv4 packet; the packet length if there is none."""
     if len(packet) < 40 or packet[0] >> 4 != 4 or packet[9] != TCP:
         return len(packet)
     tcp = (packet[0] & 15) * 4
@@ -44,7 +44,7 @@ def payload_start(packet: bytes) -> int:
 
 
 def change_bit(packet: bytes, at: int, bit: int) -> bytes:
-    """The packet with one bit of byte `at` the other way, and a right TCP checksum."""
+    """The packet with one bit of byte `at` inverted and a correct TCP checksum."""
     changed = bytearray(packet)
     changed[at] ^= 1 << bit
     tcp = (packet[0] & 15) * 4
@@ -59,7 +59,7 @@ def change_bit(packet: bytes, at: int, bit: int) -> bytes:
 class Wire:
     """Hosts 0 and 1 with the addresses 10.78.0.1 and 10.78.0.2 on the device "wire".
 
-    The byte `change_at` of all that the hosts send each other by TCP gets another bit `bit`.
+    Inverts bit `bit` of byte `change_at`, counted over all TCP payload between the hosts.
     """
 
     def __init__(self, change_at: int, bit: int):
@@ -112,7 +112,7 @@ class Wire:
 
     @contextlib.contextmanager
     def inside(self, host: int) -> Iterator[None]:
-        """Meanwhile the calling thread, and what it starts, is on this host."""
+        """Within the context, the calling thread and processes that it starts are on this host."""
         with (
             open("/proc/thread-self/ns/net") as outside,
             open(f"/run/netns/{self.spaces[host]}") as space,
@@ -133,7 +133,7 @@ class Wire:
                 if key.fd == self.stop_reading:
                     return
                 packet = os.read(key.fd, MTU + 100)
-                # A device that is full or down loses the packet, as a wire may.
+                # A device that is full or down drops the packet, as a network may.
                 with contextlib.suppress(OSError):
                     os.write(key.data, self._changed(packet))
 
@@ -148,7 +148,7 @@ class Wire:
 
 
 def why_not() -> str | None:
-    """What is missing for a Wire, if anything."""
+    """Why a Wire cannot be made here, or None."""
     if missing := netns.why_not():
         return missing
     try:

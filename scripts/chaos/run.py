@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one cell and judges what its ranks did."""
+"""Runs one cell and checks the results of its ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import time
 from chaos import job, relay, settings
 from chaos.cells import Cell
 
-# A run that is not over after so many seconds hangs. On two cores with a load of 10 the slowest
+# A run that takes longer than this many seconds hangs. On two cores with a load of 10 the slowest
 # run without a fault took a third of it.
 LIMIT = 30
 COLUMNS = ("hangs", "wrong sums", "wrong names", "crashes", "other")
@@ -23,11 +23,11 @@ COLUMNS = ("hangs", "wrong sums", "wrong names", "crashes", "other")
 @dataclasses.dataclass
 class Outcome:
     cell: Cell
-    problems: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # column, what it is
+    problems: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # column, description
     skipped: str | None = None
-    # A sum was changed on a wire that nothing protects: no fault of the library.
+    # A sum was changed on an unprotected connection, which is not a fault of the library.
     changed: bool = False
-    # Memory really ran out, or a bit was really changed.
+    # Memory was exhausted, or a bit was changed: the disturbance took effect.
     disturbed: bool = True
     seconds: float = 0
     output: str = ""
@@ -68,7 +68,7 @@ class Runner:
             judge(cell, running, outcome)
 
     def _small_memory(self, cell: Cell, running: job.Job, outcome: Outcome) -> None:
-        """Ranks with pids of their own share named memory, which is in /dev/shm."""
+        """Ranks in separate pid namespaces share named memory, which is in /dev/shm."""
         secret = self.library.make_secret()
         values = job.place_of(cell.ranks) | cell.environment
         with (
@@ -114,7 +114,7 @@ def no_mount_namespaces() -> str | None:
 
 @contextlib.contextmanager
 def small_shared_memory():
-    """A process in whose mount namespace /dev/shm has 1 MB; gives its pid."""
+    """Starts a process in whose mount namespace /dev/shm has 1 MB; yields its pid."""
     script = "mount -t tmpfs -o size=1m none /dev/shm && echo ready && exec sleep 120"
     holder = subprocess.Popen(
         ["unshare", "--mount", "sh", "-c", script],
@@ -132,7 +132,7 @@ def small_shared_memory():
 
 
 def disturb(cell: Cell, running: job.Job) -> None:
-    """Does to the victim what the cell says, and waits until all ranks have ended."""
+    """Applies the disturbance to the victim and waits until all ranks have ended."""
     victim = running.ranks[cell.victim]
     signals = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP, "interrupt": signal.SIGINT}
     if cell.kind in signals:
@@ -169,7 +169,7 @@ def judge(cell: Cell, running: job.Job, outcome: Outcome) -> None:
             crashed = True
         elif rank.process.poll() not in (0, None) and not killed:
             outcome.add("other", f"rank {number}: exit {rank.process.returncode}")
-    # The others of a crashed rank may still wait for it to start again.
+    # The other ranks may still wait for a crashed rank to start again.
     running_still = [] if crashed else [r for r in running.ranks if r.process.poll() is None]
     after = running.seconds()
     for rank in running_still:
@@ -193,7 +193,7 @@ def says_that_it_left(text: str) -> bool:
 
 
 def judge_survivors(cell: Cell, running: job.Job, outcome: Outcome, may_leave: bool) -> None:
-    """Each has an error that names the victim; that says that a rank left, if that is so."""
+    """Every survivor must have an error that names the victim, or that reports that a rank left."""
     for number, rank in enumerate(running.ranks):
         if number == cell.victim:
             continue
@@ -249,7 +249,7 @@ def judge_memory(cell: Cell, running: job.Job, outcome: Outcome) -> None:
 
 
 def judge_relay(cell: Cell, running: job.Job, outcome: Outcome) -> None:
-    """Every rank ended by itself with right results: an error may or may not have been the end."""
+    """Every rank must exit by itself with correct results; it may end with an error or without."""
     if not outcome.disturbed:
         judge_undisturbed(cell, running, outcome)
 

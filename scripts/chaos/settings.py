@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Valid values for every setting of docs/settings.md, other than its default.
 
-tests/settings_test.py runs each of them undisturbed and fails when a setting of the page is missing
-here. run_chaos.py draws from those that concern a running job.
+tests/settings_test.py runs each of them without a disturbance and fails if a setting of the page is
+missing here. run_chaos.py draws from the settings that affect a running job.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-# What a job of several ranks has without any setting. In values, {rank}, {size}, {parity} (of the
-# rank), {port} (of the store), {secret} and {folder} (a temporary one) stand for what they are in
-# that job.
+# The variables of every job of several ranks. Placeholders in values: {rank}, {size}, {parity} (of
+# the rank), {port} (of the rendezvous server), {secret} and {folder} (temporary).
 PLACE = {
     "HOROVOD_RANK": "{rank}",
     "HOROVOD_SIZE": "{size}",
@@ -20,7 +19,7 @@ PLACE = {
 }
 
 ON = ("1",)
-# Autotune changes something after every fifth step.
+# Autotune changes a setting after every fifth step.
 QUICK_TUNING = {
     "HOROVOD_AUTOTUNE": "1",
     "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": "0",
@@ -32,9 +31,9 @@ QUICK_TUNING = {
 class Setting:
     name: str
     values: tuple[str, ...]
-    # Settings without which this one has no effect; an empty value takes one of PLACE away.
+    # Settings that this one needs to have an effect; an empty value removes one of PLACE.
     beside: dict[str, str] = dataclasses.field(default_factory=dict)
-    # Changes what a job does while it runs, and can stand beside any other such setting.
+    # Affects a running job and can be combined with any other such setting.
     running: bool = True
 
     def environment(self, value: str) -> dict[str, str]:
@@ -42,7 +41,7 @@ class Setting:
 
 
 def fixed(name: str, *values: str, **beside: str) -> Setting:
-    """One that says where a rank is, or that nothing in a running job looks at."""
+    """A setting about the rank's place in the job, or one that a running job does not read."""
     return Setting(name, values, beside, running=False)
 
 
@@ -91,7 +90,7 @@ ALL = [
     ),
     Setting("HOROVOD_LOG_LEVEL", ("trace", "error")),
     Setting("HOROVOD_LOG_HIDE_TIME", ON),
-    # Place in the job and way to the others
+    # Place in the job, and connections to the other ranks
     fixed("HOROVOD_RANK", "{rank}"),
     fixed("HOROVOD_SIZE", "{size}"),
     fixed("HOROVOD_LOCAL_RANK", "{rank}", HOROVOD_LOCAL_SIZE="{size}"),
@@ -130,7 +129,7 @@ BY_NAME = {setting.name: setting for setting in ALL}
 
 
 def protects(environment: dict[str, str]) -> bool:
-    """Whether a byte that is changed on the wire cannot become a wrong result."""
+    """Whether a byte changed on the network is detected."""
     return (
         environment.get("HOROVOD_TLS") == "1"
         or environment.get("HOROVOD_WIRE_PROTECTION") != "none"
@@ -138,7 +137,7 @@ def protects(environment: dict[str, str]) -> bool:
 
 
 def fits(environment: dict[str, str], ranks: int, kind: str = "nothing") -> bool:
-    """Whether as many ranks can do what these settings ask for together."""
+    """Whether a job of this many ranks can use these settings together."""
     algorithm = environment.get("HOROVOD_ALLREDUCE_ALGORITHM")
     host_name = environment.get("HOROVOD_HOSTNAME")
     if algorithm in ("ring", "shared_memory") and "HOROVOD_DETERMINISTIC" in environment:
@@ -146,5 +145,5 @@ def fits(environment: dict[str, str], ranks: int, kind: str = "nothing") -> bool
     if algorithm == "shared_memory":
         apart = "HOROVOD_SHM_DISABLE" in environment or host_name is not None
         return not apart and kind not in ("shm", "relay")
-    # It needs several ranks on each host; the process sets of these jobs have one.
+    # It needs several ranks per host; the process sets of these jobs have one.
     return algorithm != "two_level"
