@@ -39,7 +39,7 @@ def run_ranks(
             place = [str(rank), str(ranks), "wire", store.format(net.address(0))]
             processes.append(net.start(rank, [str(program), *place, *arguments], env))
             if rank == 0 and processes[0].stdout.readline() != "ready\n":
-                raise RuntimeError(f"{program}: the store did not start")
+                raise RuntimeError(f"{program}: the rendezvous server did not start")
         answer, _ = processes[0].communicate(timeout=15 * MINUTES)
         if any(process.wait(timeout=MINUTES) != 0 for process in processes):
             raise RuntimeError(f"{program}: a rank failed")

@@ -176,12 +176,12 @@ def test_an_include_to_the_right_is_caught():
     def problems(path, include):
         return bad_includes(pathlib.PurePath(path), f'#pragma once\n#include "{include}"\n')
 
-    assert problems("core/net/store.cc", "transport/transport.h")
+    assert problems("core/net/rendezvous.cc", "transport/transport.h")
     assert problems("core/base/log.h", "net/fd.h")
     assert problems("core/transport/tcp/tcp.cc", "collectives/select.h")
     assert problems("launcher/main.cc", "transport/transport.h")
-    assert problems("core/net/store.cc", "testing/assertions.h")
-    assert problems("core/net/store.cc", "fd.h")
+    assert problems("core/net/rendezvous.cc", "testing/assertions.h")
+    assert problems("core/net/rendezvous.cc", "fd.h")
     assert not problems("core/net/rendezvous_test.cc", "testing/assertions.h")
     assert not problems("core/transport/tcp/tcp.cc", "net/fd.h")
 

@@ -27,17 +27,17 @@ def rendezvous():
     library = load()
     secret = ctypes.create_string_buffer(SECRET_TEXT)
     library.hvd_make_secret(secret)
-    store = ctypes.c_void_p()
-    code = library.hvd_store_start(secret, b"127.0.0.1", 0, ctypes.byref(store))
+    server = ctypes.c_void_p()
+    code = library.hvd_store_start(secret, b"127.0.0.1", 0, ctypes.byref(server))
     assert code == 0, library.hvd_error().decode()
     try:
         yield {
-            "HOROVOD_RENDEZVOUS": f"127.0.0.1:{library.hvd_store_port(store)}",
+            "HOROVOD_RENDEZVOUS": f"127.0.0.1:{library.hvd_store_port(server)}",
             "HOROVOD_NETWORK_INTERFACES": "lo",
             "_HOROVOD_SECRET_KEY": secret.value.decode(),
         }
     finally:
-        library.hvd_store_stop(store)
+        library.hvd_store_stop(server)
 
 
 def run_ranks(command: list[str], size: int, timeout: float = 60) -> list[str]:

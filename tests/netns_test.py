@@ -19,7 +19,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RANK = ROOT / "build" / "dev" / "core" / "transport" / "hvd_rank"
-STORE_PORT = 7000
+RENDEZVOUS_PORT = 7000
 
 
 @contextlib.contextmanager
@@ -44,13 +44,15 @@ def start_ranks(
         tasks = [tasks] * net.hosts
     program = [*(CONTAINER if container else []), str(RANK)]
     env = {"HVD_RANK_SECRET": base64.b64encode(secrets.token_bytes(32)).decode()}
-    store_at = f"{net.address(0)}:{STORE_PORT}"
-    store = net.start(0, [str(RANK), "store", store_at], env)
-    assert store.stdout.readline() == "ready\n"
+    rendezvous = f"{net.address(0)}:{RENDEZVOUS_PORT}"
+    server = net.start(0, [str(RANK), "store", rendezvous], env)
+    assert server.stdout.readline() == "ready\n"
     size = str(net.hosts)
     return [
         net.start(
-            host, [*program, tasks[host], str(host), size, host_names[host], "wire", store_at], env
+            host,
+            [*program, tasks[host], str(host), size, host_names[host], "wire", rendezvous],
+            env,
         )
         for host in range(net.hosts)
     ]

@@ -100,10 +100,10 @@ def mpirun(ranks: int, program: str, settings: dict[str, str] | None = None) -> 
     return sorted(run.stdout.splitlines())
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["rendezvous", "pmix"])
-def test_mpirun_starts_ranks_that_meet_at_rank_0(told):
+@pytest.mark.parametrize("with_address", [True, False], ids=["rendezvous", "pmix"])
+def test_mpirun_starts_ranks_that_meet_at_rank_0(with_address):
     """With the address of rank 0 in a variable, or without: they then use PMIx of mpirun."""
-    lines = mpirun(3, RANK, by_hand() if told else {})
+    lines = mpirun(3, RANK, by_hand() if with_address else {})
     assert lines == [f"rank {rank} of 3" for rank in range(3) for _ in range(2)]
 
 

@@ -37,7 +37,7 @@ def train(library: job.Library, setting: settings.Setting, value: str, size: int
     secret = library.make_secret()
     with (
         job.Job(native.BUILD, size) as running,
-        library.store(secret, "127.0.0.1", "HOROVOD_TLS" in values) as port,
+        library.rendezvous_server(secret, "127.0.0.1", "HOROVOD_TLS" in values) as port,
     ):
         for _ in range(size):
             running.start_rank(arguments, values, secret, port)

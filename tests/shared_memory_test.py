@@ -42,12 +42,12 @@ def small_shared_memory():
 def run_ranks(prefix: list[str], size: int) -> list[tuple[str, str]]:
     """Returns standard output and standard error of each rank."""
     with native.rendezvous() as settings, contextlib.ExitStack() as stack:
-        store = settings["HOROVOD_RENDEZVOUS"]
+        rendezvous = settings["HOROVOD_RENDEZVOUS"]
         env = os.environ | {"HVD_RANK_SECRET": settings["_HOROVOD_SECRET_KEY"]}
         ranks = [
             stack.enter_context(
                 subprocess.Popen(
-                    [*prefix, RANK, "control", str(rank), str(size), "localhost", "lo", store],
+                    [*prefix, RANK, "control", str(rank), str(size), "localhost", "lo", rendezvous],
                     env=env,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,

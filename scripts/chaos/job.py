@@ -35,18 +35,18 @@ class Library:
         return secret.value.decode()
 
     @contextlib.contextmanager
-    def store(self, secret: str, address: str, tls: bool) -> Iterator[int]:
+    def rendezvous_server(self, secret: str, address: str, tls: bool) -> Iterator[int]:
         """Starts a rendezvous server in the namespace of the calling thread; yields its port."""
-        store = ctypes.c_void_p()
+        server = ctypes.c_void_p()
         code = self.calls.hvd_store_start(
-            secret.encode(), address.encode(), int(tls), ctypes.byref(store)
+            secret.encode(), address.encode(), int(tls), ctypes.byref(server)
         )
         if code != 0:
-            raise OSError(f"no store on {address}: {self.calls.hvd_error().decode()}")
+            raise OSError(f"no rendezvous server on {address}: {self.calls.hvd_error().decode()}")
         try:
-            yield self.calls.hvd_store_port(store)
+            yield self.calls.hvd_store_port(server)
         finally:
-            self.calls.hvd_store_stop(store)
+            self.calls.hvd_store_stop(server)
 
 
 class Rank:

@@ -61,7 +61,7 @@ class Runner:
     def _loopback(self, cell: Cell, running: job.Job, outcome: Outcome) -> None:
         secret = self.library.make_secret()
         values = job.place_of(cell.ranks) | cell.environment
-        with self.library.store(secret, "127.0.0.1", "HOROVOD_TLS" in values) as port:
+        with self.library.rendezvous_server(secret, "127.0.0.1", "HOROVOD_TLS" in values) as port:
             for _ in range(cell.ranks):
                 running.start_rank(cell.arguments, values, secret, port)
             disturb(cell, running)
@@ -73,7 +73,7 @@ class Runner:
         values = job.place_of(cell.ranks) | cell.environment
         with (
             small_shared_memory() as holder,
-            self.library.store(secret, "127.0.0.1", "HOROVOD_TLS" in values) as port,
+            self.library.rendezvous_server(secret, "127.0.0.1", "HOROVOD_TLS" in values) as port,
         ):
             wrapper = [
                 *("nsenter", f"--mount=/proc/{holder}/ns/mnt"),
@@ -95,7 +95,9 @@ class Runner:
             values |= cell.environment
             with wire.inside(0):
                 tls = "HOROVOD_TLS" in values
-                port = stack.enter_context(self.library.store(secret, wire.address(0), tls))
+                port = stack.enter_context(
+                    self.library.rendezvous_server(secret, wire.address(0), tls)
+                )
             for rank in range(cell.ranks):
                 with wire.inside(rank % 2):
                     running.start_rank(cell.arguments, values, secret, port)
