@@ -29,20 +29,24 @@ namespace {
 using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 
-// Silence and grace together leave the ranks less than ten seconds when a cable is cut.
+// Silence and grace together are less than ten seconds: after a cable is cut, no rank runs longer.
 constexpr milliseconds kSilenceTimeout{7'000};
 constexpr milliseconds kGraceAfterSilence{2'000};
 constexpr milliseconds kGrace{5'000};
-// For what ranks have left behind when all of them have ended.
+// Between SIGTERM and SIGKILL for processes that outlive all ranks.
 constexpr milliseconds kGraceForOrphans{1'000};
+// SIGKILL is repeated because a process may fork between the walk of the tree and the signal.
 constexpr milliseconds kKillInterval{50};
+// A process that survives SIGKILL this long waits in the kernel; the agent reports it and gives up.
 constexpr milliseconds kKillTimeout{3'000};
-// For the output of a job that was stopped, if the launcher does not take it.
+// How long the agent of a stopped job waits for credit before it discards the remaining output.
 constexpr milliseconds kDrainTimeout{2'000};
 constexpr size_t kReadSize = size_t{64} << 10;
 
+// Tokens of the poller; stream i of streams_ has kFirstStream + i.
 enum Token : uint64_t { kInput, kOutput, kSignal, kFirstStream };
 
+// The read end of a pipe from a rank; invalid once the stream has ended.
 struct Stream {
   int rank;
   OutputStream which;
@@ -55,6 +59,8 @@ struct Rank {
   bool ended = false;
 };
 
+// The event loop of one agent: one thread, no locks. It waits in Poller::wait(); only the host
+// checks before the start and the probes of the doctor block it otherwise, up to some seconds.
 class Agent {
  public:
   Agent(bool remote, Signals signals, std::unique_ptr<Poller> poller)
@@ -116,9 +122,10 @@ class Agent {
     if (const auto* peer = std::get_if<MeasurePeer>(&message)) {
       link_.send(probe_.measure(*peer));
     }
-    heard_ = Clock::now();  // some of this takes its time
+    heard_ = Clock::now();  // probes and measurements take seconds
   }
 
+  // From now on output is read and dropped, so that ranks do not block while they end.
   void on_launcher_lost(milliseconds grace) {
     if (launcher_lost_) return;
     launcher_lost_ = true;
@@ -127,7 +134,8 @@ class Agent {
     stop_ranks(grace);
   }
 
-  // Whether the link is polled for writing follows from whether there is something to write.
+  // Polls the link for writing only while there is something to write: the poller is
+  // level-triggered and would otherwise return at once.
   Status poll_for_output() {
     link_.flush();
     const bool wanted = link_.wants_write() && !launcher_lost_;
@@ -148,6 +156,8 @@ class Agent {
     stop_ranks(milliseconds(0));
   }
 
+  // Ranks die with the agent (parent_death_signal), and their descendants become its children
+  // (subreaper), so that reap() and descendants() see all of them.
   Status try_start(const StartRanks& job) {
     HVD_TRY(become_subreaper());
     HVD_TRY_ASSIGN(const Endpoint rendezvous, find_rendezvous(job));
@@ -194,21 +204,22 @@ class Agent {
       if (signal->number == SIGCHLD) {
         reap();
       } else if (!ending_) {
-        // At once, so that the ranks of other hosts end meanwhile and not afterwards.
-        link_.send(AgentFailed{
-            fmt::format("its agent was told to end, by {}", signal_name(signal->number))});
+        // Report it before the ranks have ended, so that other hosts stop theirs at the same time.
+        link_.send(
+            AgentFailed{fmt::format("its agent was stopped by {}", signal_name(signal->number))});
         stop_ranks(kGrace);
       }
     }
   }
 
+  // Reaps ranks and adopted orphans; one SIGCHLD may announce several processes.
   void reap() {
     int status = 0;
     pid_t pid = 0;
     while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
       const auto rank = std::find_if(ranks_.begin(), ranks_.end(),
                                      [&](const Rank& each) { return each.pid == pid; });
-      if (rank == ranks_.end() || rank->ended) continue;  // an orphan of theirs
+      if (rank == ranks_.end() || rank->ended) continue;  // an adopted orphan
       rank->ended = true;
       link_.send(RankExited{rank->rank, status});
     }
@@ -221,13 +232,14 @@ class Agent {
     ending_ = true;
     kill_from(Clock::now() + grace);
     if (grace.count() == 0) return;
-    // Not only to the groups of the ranks: what has left its group is to end in peace as well.
+    // Not only to the process groups of the ranks: a process that left its group also gets the
+    // chance to exit cleanly.
     signal_all(descendants(), SIGTERM);
   }
 
   void kill_from(Clock::time_point when) { kill_at_ = std::min(kill_at_.value_or(when), when); }
 
-  // Ranks have ended, but not all that they have started.
+  // Called when all ranks have ended and processes that they started still run.
   void stop_orphans() {
     if (orphans_signalled_) return;
     orphans_signalled_ = true;
@@ -235,6 +247,7 @@ class Agent {
     kill_from(Clock::now() + kGraceForOrphans);
   }
 
+  // Called every kKillInterval until no child is left.
   void kill_all(Clock::time_point now) {
     if (!killed_since_.has_value()) killed_since_ = now;
     const std::vector<pid_t> left = descendants();
@@ -242,7 +255,7 @@ class Agent {
     reap();
     kill_at_ = now + kKillInterval;
     if (now < *killed_since_ + kKillTimeout || no_children_) return;
-    // Nothing is left to do about a process that waits in the kernel.
+    // A process in an uninterruptible wait cannot be killed: report it and exit without it.
     link_.send(AgentWarning{fmt::format("cannot kill process {}", fmt::join(left, ", "))});
     no_children_ = true;
   }
@@ -264,16 +277,18 @@ class Agent {
     if (nothing_runs()) drain(now);
   }
 
+  // Whether no process of the job is left, or none was ever started and none will be.
   bool nothing_runs() const { return (started_ && all_ended() && no_children_) || no_ranks(); }
   bool no_ranks() const { return ranks_.empty() && ending_; }
 
-  // Nobody is there who could write more; what has been written is still to be passed on.
+  // All writers have ended. Forwards what is left in the pipes, then announces the end.
   void drain(Clock::time_point now) {
     if (stopped_by_launcher_ && !drain_by_.has_value()) drain_by_ = now + kDrainTimeout;
     if (drain_by_.has_value() && now >= *drain_by_) discard_ = true;
     for (Stream& stream : streams_) {
       while (stream.fd.valid() && may_read()) {
-        // Should a process outside the job hold the other end, it is over all the same.
+        // The pipe is empty. A process outside the job may still hold the write end (a daemon that
+        // was handed the descriptor); the stream ends without it.
         if (!forward_output(stream)) end_stream(stream);
       }
     }
@@ -301,7 +316,7 @@ class Agent {
 
   bool may_read() const { return credit_ > 0 || launcher_lost_ || discard_; }
 
-  // False when there is nothing to read at present.
+  // Returns false when the pipe is empty at present.
   bool forward_output(Stream& stream) {
     if (!may_read()) return true;
     std::array<char, kReadSize> buffer;
@@ -328,7 +343,8 @@ class Agent {
     resume_streams();
   }
 
-  // Without credit nothing is read, so that ranks wait, as they would for a slow terminal.
+  // Without credit the agent does not read, the pipes fill up, and the ranks block in write() as
+  // they would with a slow terminal. So memory stays bounded by kOutputWindow.
   void pause_streams() {
     paused_ = true;
     for (const Stream& stream : streams_) {
@@ -356,12 +372,12 @@ class Agent {
 
   bool started_ = false;
   bool suspended_ = false;
-  bool launcher_lost_ = false;        // the launcher
-  bool stopped_by_launcher_ = false;  // by the launcher
-  bool ending_ = false;
+  bool launcher_lost_ = false;
+  bool stopped_by_launcher_ = false;
+  bool ending_ = false;  // SIGTERM was sent, or the ranks could not be started
   bool orphans_signalled_ = false;
-  bool no_children_ = false;
-  bool discard_ = false;
+  bool no_children_ = false;  // waitpid reported ECHILD, or the rest cannot be killed
+  bool discard_ = false;      // the output of a stopped job, after kDrainTimeout
   bool done_ = false;
   bool paused_ = false;
   bool polled_for_output_ = false;
@@ -373,7 +389,8 @@ class Agent {
 };
 
 int supervise_ranks(bool remote) {
-  ::setpgid(0, 0);  // so that nobody kills this process and the one around it by one signal
+  // A group of its own: one signal to a process group must not kill the agent and its guardian.
+  ::setpgid(0, 0);
   raise_descriptor_limit();
   auto signals = Signals::block({SIGCHLD, SIGTERM, SIGINT, SIGHUP});
   auto poller = Poller::create();

@@ -30,10 +30,10 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr uint64_t kTokensPerHost = 4;
-// For a host that is there: to look at itself, or to measure one way.
+// For a reachable host to probe itself or to measure one path. A probe runs Python, up to 5 s.
 constexpr seconds kAnswerTimeout{12};
 
-// Of a process whose connection has ended: how it ended itself.
+// Reaps a process whose connection has ended; SIGTERM after one second. Returns waitpid's status.
 int reap_agent(pid_t pid) {
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!wait_for(process.get(), POLLIN, Deadline::after(seconds(1))).is_ok()) {
@@ -44,6 +44,8 @@ int reap_agent(pid_t pid) {
   return status;
 }
 
+// Starts an agent per host, lets all hosts probe themselves at the same time, then measures the
+// paths one after the other, because simultaneous measurements would share the network.
 class DoctorRunner {
  public:
   DoctorRunner(const Doctor& doctor, std::unique_ptr<Poller> poller)
@@ -56,6 +58,7 @@ class DoctorRunner {
     }
   }
 
+  // Fails only if polling does. A host that cannot be checked becomes a problem of the verdict.
   Result<Verdict> run() {
     for (size_t i = 0; i < links_.size(); ++i) start(i);
     const auto known = [this] {
@@ -72,6 +75,7 @@ class DoctorRunner {
   }
 
  private:
+  // Starts the agent of host i.
   void start(size_t i) {
     HostRecord& record = records_[i];
     auto link =
@@ -84,7 +88,8 @@ class DoctorRunner {
     }
   }
 
-  // Serves the agents until `done`, or until the deadline.
+  // Handles messages until `done` returns true or the deadline expires. Sends Alive to every agent:
+  // an agent that receives nothing for 7 s exits.
   Status serve_agents(Deadline deadline, FunctionRef<bool()> done) {
     std::vector<PollEvent> events;
     while (!done() && !deadline.expired()) {
@@ -103,7 +108,7 @@ class DoctorRunner {
     const size_t i = event.token / kTokensPerHost;
     AgentLink& link = *links_[i];
     if (event.token % kTokensPerHost == 1) return link.flush();
-    // What ssh says is kept, and is part of why a host cannot be reached.
+    // Keep the messages of ssh: explain_remote() needs them.
     if (event.token % kTokensPerHost == 2) return (void)link.take_error_lines();
     (void)link.fill();
     while (const auto message = link.next()) on_message(i, *message);
@@ -128,6 +133,7 @@ class DoctorRunner {
     if (const auto* measured = std::get_if<Measurement>(&message)) measured_ = *measured;
   }
 
+  // Without a version the agent never started, and ssh explains why.
   void on_agent_lost(size_t i) {
     const int status = reap_agent(links_[i]->pid());
     (void)links_[i]->take_error_lines();
@@ -140,7 +146,7 @@ class DoctorRunner {
     record.findings.reset();
   }
 
-  // From each host to the next, one after the other, and from the last to the first.
+  // Measures a ring: each host to the next and the last to the first. Two hosts have one path.
   Status measure_paths() {
     std::vector<size_t> well;
     for (size_t i = 0; i < records_.size(); ++i) {
@@ -165,12 +171,12 @@ class DoctorRunner {
   std::vector<std::unique_ptr<AgentLink>> links_;
   std::vector<HostRecord> records_;
   std::vector<PathRecord> paths_;
-  std::optional<Measurement> measured_;  // the answer that is waited for
+  std::optional<Measurement> measured_;  // the answer to the current MeasurePeer
   Clock::time_point next_alive_at_ = Clock::now();
 };
 
 Result<Verdict> diagnose(const Doctor& doctor) {
-  HVD_TRY(Signals::block({}).status());  // an agent that has gone must not end us by SIGPIPE
+  HVD_TRY(Signals::block({}).status());  // ignores SIGPIPE: writing to an agent that exited fails
   HVD_TRY_ASSIGN(std::unique_ptr<Poller> poller, Poller::create());
   return DoctorRunner(doctor, std::move(poller)).run();
 }
@@ -179,7 +185,7 @@ Result<Verdict> diagnose(const Doctor& doctor) {
 
 int run_doctor(const Doctor& doctor) {
   const int shown =
-      print_output(fmt::format("horovodrun {} looks at {} host(s); this takes some seconds.\n",
+      print_output(fmt::format("horovodrun {} checks {} host(s); this takes some seconds.\n",
                                HVD_VERSION, doctor.hosts.size()));
   if (shown != 0) return shown;
   const auto verdict = diagnose(doctor);

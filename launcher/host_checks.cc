@@ -15,16 +15,18 @@
 namespace hvd::launcher {
 namespace {
 
-// Below the silence after which the launcher gives a host up.
+// Less than the 7 s of silence after which the launcher treats a host as lost: the agent sends
+// nothing while it waits here.
 constexpr std::chrono::seconds kRendezvousTimeout{5};
 constexpr std::chrono::seconds kHandshakeTimeout{2};
 
+// The home directory, or "/" if there is none that this user can enter.
 std::string home() {
   const char* folder = std::getenv("HOME");
   return folder != nullptr && ::access(folder, X_OK) == 0 ? folder : "/";
 }
 
-// Each once.
+// Without duplicates: an interface has an entry per address.
 std::vector<std::string> names_of(const std::vector<Interface>& interfaces) {
   std::vector<std::string> names;
   for (const Interface& each : interfaces) {
@@ -40,6 +42,7 @@ Result<Endpoint> find_rendezvous(const StartRanks& job) {
   for (const std::string& text : job.rendezvous) {
     HVD_TRY_ASSIGN(candidates.emplace_back(), Endpoint::parse(text));
   }
+  // On one host the only candidate is the loopback address: nothing to choose.
   if (job.one_host && !candidates.empty()) return candidates.front();
   HVD_TRY_ASSIGN(const Secret secret, Secret::from_base64(job.secret.text()));
   const Deadline deadline = Deadline::after(kRendezvousTimeout);
@@ -56,15 +59,15 @@ Result<Endpoint> find_rendezvous(const StartRanks& job) {
                                        earlier(deadline, Deadline::after(kHandshakeTimeout)));
     if (stream.is_ok()) return peer;
     why = fmt::format("{}: {}", peer.to_string(), stream.status().message());
-    // It had too many connections, or it is a proxy whose backend is not up.
+    // The server had too many connections, or this is a proxy whose backend is not up yet: retry.
     if (stream.status().code() == StatusCode::kPeerLost && pauses.pause()) continue;
-    // Somebody else listens there.
+    // Another program listens at this address.
     std::erase(candidates, peer);
   }
-  return unavailable(fmt::format(
-      "cannot reach the launcher at {} ({}); see that a firewall lets this host connect "
-      "to it, or name the right network by --network-interfaces",
-      fmt::join(job.rendezvous, ", "), why));
+  return unavailable(
+      fmt::format("cannot reach the launcher at {} ({}); check that no firewall blocks the "
+                  "connection, or name the right network with --network-interfaces",
+                  fmt::join(job.rendezvous, ", "), why));
 }
 
 Result<std::vector<Interface>> interfaces_among(const std::vector<std::string>& names) {
@@ -93,7 +96,7 @@ Result<std::vector<std::string>> usable_interfaces(const StartRanks& job) {
 std::string usable_directory(const StartRanks& job, std::string& warning) {
   if (::access(job.directory.c_str(), X_OK) == 0) return job.directory;
   warning =
-      fmt::format("the directory {} is not there; its ranks start in {}",
+      fmt::format("the directory {} does not exist; its ranks start in {}",
                   job.directory.empty() ? "that horovodrun was started in" : job.directory, home());
   return home();
 }
@@ -105,6 +108,7 @@ std::string explain_command(const std::string& command, const Status& why) {
   if (command.find('/') == std::string::npos) {
     return fmt::format("there is no command \"{}\" in PATH", command);
   }
+  // execve() reports ENOENT also if the interpreter of a script ("#!") does not exist.
   std::error_code ignored;
   if (std::filesystem::exists(command, ignored)) {
     return fmt::format("\"{}\" is there, but the interpreter that its first line names is not",

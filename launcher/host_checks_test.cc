@@ -29,7 +29,7 @@ TEST(HostChecks, RanksStartAtHomeWhereTheJobsFolderIsNot) {
   EXPECT_EQ(warning, "");
   job.directory = "/no/such/folder";
   EXPECT_EQ(usable_directory(job, warning), "/usr");
-  EXPECT_EQ(warning, "the directory /no/such/folder is not there; its ranks start in /usr");
+  EXPECT_EQ(warning, "the directory /no/such/folder does not exist; its ranks start in /usr");
   unsetenv("HOME");
   EXPECT_EQ(usable_directory(job, warning), "/");
 }

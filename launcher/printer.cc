@@ -30,23 +30,26 @@ std::string time_text() {
   return {text.data(), length};
 }
 
+// Colours only on a terminal, and not if the user has set NO_COLOR (https://no-color.org).
 bool wants_colour(int fd) {
   const char* refused = std::getenv("NO_COLOR");
   return (refused == nullptr || *refused == '\0') && ::isatty(fd) != 0;
 }
 
+// Neighbouring ranks get different colours; they repeat after six.
 std::string coloured(int rank, const std::string& prefix) {
   constexpr std::array<int, 6> kColours = {36, 33, 32, 35, 34, 96};
   return fmt::format("\x1b[{}m{}\x1b[0m", kColours[static_cast<size_t>(rank) % kColours.size()],
                      prefix);
 }
 
+// Blocks until everything is written.
 Status write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(fd, text.data(), text.size());
     if (count >= 0) {
       text.remove_prefix(static_cast<size_t>(count));
-    } else if (errno == EAGAIN) {  // somebody who shares the terminal wants it so
+    } else if (errno == EAGAIN) {  // another process that shares the terminal set O_NONBLOCK
       pollfd wait{fd, POLLOUT, 0};
       (void)::poll(&wait, 1, -1);
     } else if (errno != EINTR) {
@@ -56,6 +59,7 @@ Status write_all(int fd, std::string_view text) {
   return Status::ok();
 }
 
+// Creates missing directories, and truncates an existing file.
 Result<Fd> create_file(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
@@ -69,15 +73,18 @@ constexpr std::array<const char*, 2> kStreamNames = {"stdout", "stderr"};
 
 }  // namespace
 
+// One write. A single Item may contain many lines.
 struct Printer::Item {
   OutputStream stream = OutputStream::kStdout;
   std::string text;
-  int rank = -1;          // whose file takes it as well; -1: none
-  std::string file_text;  // if it is not `text`
+  int rank = -1;          // whose file also gets the text; -1: no file
+  std::string file_text;  // text for the file if it differs from `text` (without colours)
   size_t owner = 0;
   size_t bytes = 0;
 };
 
+// What the calling thread and the writing thread share. `files` and `wake` are used by the writing
+// thread only.
 struct Printer::Shared {
   using Files = std::vector<std::array<Fd, 2>>;
   Shared(Files opened, std::function<void()> wake_up)
@@ -94,6 +101,8 @@ struct Printer::Shared {
   bool stopping HVD_GUARDED_BY(mutex) = false;
   Status failure HVD_GUARDED_BY(mutex);
 
+  // Body of the thread. After the first error of a file, no file is written any more; write_file()
+  // has reported it.
   void run() {
     bool file_failed = false;
     Item item;
@@ -106,6 +115,7 @@ struct Printer::Shared {
     }
   }
 
+  // Waits for an item; false when the printer is destroyed, even if items are left.
   bool take(Item& item) {
     const MutexLock lock(mutex);
     while (items.empty() && !stopping) (void)changed.wait(mutex, Deadline::never());
@@ -116,6 +126,7 @@ struct Printer::Shared {
     return true;
   }
 
+  // The lock is not held while writing: a write may block without end.
   Status print(const Item& item) {
     const bool to_stdout = item.stream == OutputStream::kStdout;
     if (to_stdout) {
@@ -123,7 +134,7 @@ struct Printer::Shared {
       if (!failure.is_ok()) return failure;
     }
     const Status written_out = write_all(to_stdout ? STDOUT_FILENO : STDERR_FILENO, item.text);
-    // Nobody can be told that standard error takes nothing.
+    // A failing standard error cannot be reported anywhere and does not stop the job.
     return to_stdout ? written_out : Status::ok();
   }
 
@@ -132,13 +143,15 @@ struct Printer::Shared {
     const Status stored =
         write_all(file.get(), item.file_text.empty() ? item.text : item.file_text);
     if (stored.is_ok()) return true;
-    (void)write_all(STDERR_FILENO,
-                    fmt::format("horovodrun: --output-filename: rank {}: {}; output goes on here, "
-                                "and no longer to files\n",
-                                item.rank, stored.message()));
+    (void)write_all(
+        STDERR_FILENO,
+        fmt::format("horovodrun: --output-filename: rank {}: {}; output continues here, "
+                    "but no longer in files\n",
+                    item.rank, stored.message()));
     return false;
   }
 
+  // Credit is returned only now, when the bytes have left memory.
   void finish(const Item& item, const Status& printed) {
     {
       const MutexLock lock(mutex);
@@ -178,6 +191,7 @@ Printer::Printer(const OutputOptions& options, int ranks, std::shared_ptr<Shared
       shared_(std::move(shared)),
       thread_(start_thread("hvd-output", [shared = shared_] { shared->run(); })) {}
 
+// A thread in a blocked write cannot be joined. It keeps Shared alive and ends with the process.
 Printer::~Printer() {
   bool stuck = false;
   {
@@ -197,6 +211,8 @@ Printer::Source& Printer::source(int rank, OutputStream stream) {
   return sources_[2 * static_cast<size_t>(rank) + static_cast<size_t>(stream)];
 }
 
+// Appends one piece to `item`, with its prefix if it begins a line. Files get the text without
+// colours.
 void Printer::render(int rank, OutputStream stream, std::string_view piece, bool begins,
                      Item& item) {
   if (stream == OutputStream::kStderr) source(rank, stream).last.add(piece, begins);
@@ -232,7 +248,7 @@ void Printer::print_message(std::string_view line) {
 void Printer::queue(Item item) {
   {
     const MutexLock lock(shared_->mutex);
-    if (item.text.empty()) {  // the beginning of a line, which its splitter keeps
+    if (item.text.empty()) {  // an unfinished line, still in the splitter: return its credit now
       if (item.bytes > 0) shared_->written.push_back({item.owner, item.bytes});
       return;
     }

@@ -20,14 +20,17 @@
 namespace hvd::launcher {
 namespace {
 
+// Exit codes of a POSIX shell.
 constexpr int kNotFound = 127;
 constexpr int kNotExecutable = 126;
 
+// Other programs, such as kubexec.sh, do not take the options of ssh.
 bool is_ssh(const RemoteShell& shell) {
   return std::filesystem::path(shell.program).filename() == "ssh";
 }
 
-// What ssh says, and what it means. Several may stand in its output: the first here is the cause.
+// A message of ssh and its meaning for the user. If the output contains several, the first one in
+// this list is the cause.
 struct Symptom {
   std::string_view words;
   std::string_view meaning;  // {} is the host
@@ -35,24 +38,24 @@ struct Symptom {
 
 constexpr std::array kSymptoms = {
     Symptom{"Could not resolve hostname",
-            "nobody knows this name: check its spelling, the name service, or ~/.ssh/config"},
+            "this name cannot be resolved: check its spelling, the name service, or ~/.ssh/config"},
     Symptom{
         "Host key verification failed",
         "ssh does not trust its host key: log in once by hand (ssh {}) and accept the key if it "
-        "is the right one, or say how to check it by --ssh-args"},
+        "is the right one, or set options for host keys with --ssh-args"},
     Symptom{"REMOTE HOST IDENTIFICATION HAS CHANGED",
-            "its host key is another one than before: if that is in order, remove the old one "
+            "its host key has changed: if that is expected, remove the old key "
             "(ssh-keygen -R {}) and log in once by hand"},
     Symptom{"Permission denied",
-            "it refuses the login: ssh needs a key without a question (try ssh-copy-id {}, or name "
-            "the key by -i)"},
+            "it refuses the login: ssh needs a key that works without a password (try ssh-copy-id "
+            "{}, or name the key with -i)"},
     Symptom{"Too many authentication failures",
-            "it refuses the login after too many keys: name the right one by -i"},
-    Symptom{"Connection refused", "no ssh server answers there: start it, or name its port by -p"},
+            "it refuses the login after too many keys: name the right key with -i"},
+    Symptom{"Connection refused", "no ssh server answers there: start it, or set its port with -p"},
     Symptom{"Connection timed out", "it does not answer: is it up, and does a firewall block ssh?"},
     Symptom{"Operation timed out", "it does not answer: is it up, and does a firewall block ssh?"},
-    Symptom{"No route to host", "the network does not lead there: is it up, and connected?"},
-    Symptom{"Network is unreachable", "the network does not lead there: is it up, and connected?"},
+    Symptom{"No route to host", "there is no network route to it: is it up, and connected?"},
+    Symptom{"Network is unreachable", "there is no network route to it: is it up, and connected?"},
 };
 
 std::string cause_of(const RemoteShell& shell, const std::string& host, int status,
@@ -64,13 +67,14 @@ std::string cause_of(const RemoteShell& shell, const std::string& host, int stat
   }
   if (exit_code_of(status) == kNotFound) {
     return "horovodrun is not installed there: install the same version as here (pip install "
-           "horovod), or see that it is in PATH for commands that ssh runs";
+           "horovod), or make sure that it is in PATH for commands that ssh runs";
   }
   if (exit_code_of(status) == kNotExecutable) return "horovodrun cannot be run there";
-  return fmt::format("{} ended before horovodrun was up there, with {}", shell.program,
+  return fmt::format("{} ended before horovodrun started there, with {}", shell.program,
                      describe_exit(status));
 }
 
+// The path of this binary. Clusters often have the same paths on all hosts (a shared file system).
 std::string own_path() {
   std::error_code error;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -101,7 +105,7 @@ std::string agent_command(const std::string& program, const std::string& path) {
       "PATH=\"$PATH\":{0}; export PATH; "
       "if [ -x {1} ]; then exec {1} --agent remote; else exec horovodrun --agent remote; fi",
       quoted_for_shell(path), quoted_for_shell(program));
-  // Whatever shell the user has there only has to run another one.
+  // The user's login shell may be any shell: it only has to start /bin/sh.
   return "exec /bin/sh -c " + quoted_for_shell(script);
 }
 
@@ -119,7 +123,7 @@ std::vector<std::string> remote_command(const RemoteShell& shell, const std::str
   std::vector<std::string> words = {shell.program};
   if (is_ssh(shell)) {
     const std::string limit = fmt::format("ConnectTimeout={}", std::max<long>(timeout.count(), 1));
-    // A terminal, which a user's configuration may ask for, would change bytes on the way.
+    // No terminal, even if the user's configuration requests one: it would modify bytes.
     words.emplace_back("-T");
     for (const std::string& option :
          {std::string("PasswordAuthentication=no"), std::string("BatchMode=yes"), limit}) {
@@ -150,7 +154,7 @@ SpawnOptions agent_on(const std::string& host, bool remote, const RemoteShell& s
   const std::string command = agent_command(own_path(), path != nullptr ? path : "");
   options.command = remote_command(shell, host, command, timeout);
   options.take_stderr = true;
-  // Its connection is useless without us, and may hang for minutes.
+  // An ssh without launcher has no purpose and could hang for minutes on a dead connection.
   options.parent_death_signal = SIGTERM;
   return options;
 }

@@ -78,7 +78,7 @@ TEST(Remote, WhatSshSaysIsExplained) {
               HasSubstr("firewall"));
   EXPECT_THAT(explain("sh: 1: exec: horovodrun: not found\n", 127), HasSubstr("not installed"));
   EXPECT_THAT(explain("kex_exchange_identification: read: Connection reset\n"),
-              HasSubstr("ssh ended before horovodrun was up there, with exit code 255"));
+              HasSubstr("ssh ended before horovodrun started there, with exit code 255"));
 }
 
 TEST(Remote, WhatSshSaysIsShownAsWell) {

@@ -28,15 +28,17 @@ using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// For ssh to end when its agent has.
+// For ssh to exit after its agent has.
 constexpr milliseconds kReapTimeout{1'000};
-// Between the end of a connection and that of the process which held it.
+// Between the end of a connection and the exit of its process, whose status explains the end.
 constexpr milliseconds kAgentExitTimeout{1'000};
-// For what waits to be shown when the job was ended from outside and nobody takes it.
+// For queued output after an interrupted job, if the terminal or pipe does not accept it.
 constexpr milliseconds kPrintTimeout{2'000};
-// Credit goes back in pieces of this size, to save messages.
+// Credit is returned in units of this size, which saves messages.
 constexpr uint64_t kCreditUnit = kOutputWindow / 4;
 
+// Tokens of the poller: host i has kFirstHostToken + i * kTokensPerHost and the next two
+// (AgentLink).
 constexpr uint64_t kSignalToken = 0;
 constexpr uint64_t kFirstHostToken = 4;
 constexpr uint64_t kTokensPerHost = 4;
@@ -53,9 +55,8 @@ std::vector<HostPlan> hosts_of(const Launch& launch) {
   return hosts;
 }
 
-// What ranks on this machine would find wrong in their settings, before any is started.
-// Config::from has accepted them. Other hosts have other interfaces and files: their ranks look for
-// themselves.
+// Checks settings that ranks on this machine would reject, before any rank is started. Other hosts
+// have other interfaces and files, so their ranks check for themselves.
 Status check_here(const Launch& launch, const std::vector<HostPlan>& hosts) {
   HVD_TRY_ASSIGN(const Config config, Config::from([&](const char* variable) -> const char* {
                    const auto found = launch.environment.find(variable);
@@ -78,6 +79,8 @@ Timeouts timeouts_of(const Launch& launch) {
   return timeouts;
 }
 
+// The event loop of the launcher for one job. Everything here runs on one thread. `launch` must
+// outlive it. Indices `i` and `host` are those of Supervision::hosts().
 class JobRunner {
  public:
   JobRunner(const Launch& launch, std::vector<HostPlan> hosts, Signals signals,
@@ -112,9 +115,9 @@ class JobRunner {
   struct AgentState {
     std::unique_ptr<AgentLink> link;
     bool ready = false;
-    bool ended = false;   // and said so
-    uint64_t credit = 0;  // that is to be given back
-    std::optional<Clock::time_point> exit_by;
+    bool ended = false;                        // AgentDone has arrived
+    uint64_t credit = 0;                       // bytes printed and not yet granted again
+    std::optional<Clock::time_point> exit_by;  // set when the connection ended before the process
   };
 
   const HostPlan& plan(size_t host) const { return supervision_.hosts()[host]; }
@@ -126,6 +129,7 @@ class JobRunner {
 
   // ---- Agents
 
+  // A failure is reported to the supervision like any other host that cannot be used.
   void start_agent(size_t i) {
     SpawnOptions options =
         agent_on(plan(i).name, plan(i).remote, launch_.shell, launch_.start_timeout);
@@ -140,12 +144,13 @@ class JobRunner {
     if (link.status().code() == StatusCode::kNotFound) {
       why = plan(i).remote
                 ? fmt::format("\"{}\" is not installed on this machine", name)
-                : "horovodrun starts itself by /proc/self/exe, which is not there: mount "
+                : "horovodrun starts itself by /proc/self/exe, which does not exist: mount "
                   "/proc (mount -t proc proc /proc)";
     }
     supervision_.host_failed(i, why, Clock::now());
   }
 
+  // Sent when every host is ready. The secret is part of it.
   StartRanks start_message(size_t host) const {
     StartRanks start;
     for (const int rank : plan(host).ranks) {
@@ -178,7 +183,7 @@ class JobRunner {
     }
   }
 
-  // False when there was nothing to hear.
+  // Reads and handles messages. Returns false if nothing had arrived.
   bool on_input(size_t i) {
     AgentState& host = hosts_[i];
     if (!host.link->is_open()) return false;
@@ -211,11 +216,13 @@ class JobRunner {
     }
   }
 
+  // Guards against a rank number that does not belong to the host: it would be used as an index.
   bool is_on(size_t i, int rank) const {
     const auto& ranks = plan(i).ranks;
     return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
   }
 
+  // The format of messages has no version of its own, so both sides must have the same release.
   void on_ready(size_t i, const AgentReady& ready) {
     if (ready.version != HVD_VERSION) {
       return supervision_.host_failed(
@@ -243,13 +250,14 @@ class JobRunner {
     printer_->add(output.rank, output.stream, output.bytes, i);
   }
 
-  // Before a host is ready, what ssh says is kept: it may tell why the host never will be.
+  // Until a host is ready, the messages of ssh are only kept: explain_remote() may need them.
   void print_errors(size_t i) {
     for (const std::string& line : hosts_[i].link->take_error_lines()) {
       if (hosts_[i].ready) printer_->print_message(fmt::format("{}: {}", plan(i).name, line));
     }
   }
 
+  // A signal during finish() ends the waiting there.
   void on_signals() {
     while (const auto signal = signals_.next()) {
       if (signal->number == SIGCHLD) {
@@ -263,6 +271,7 @@ class JobRunner {
     }
   }
 
+  // Called on SIGCHLD. One signal may announce several processes, so all of them are checked.
   void reap() {
     for (size_t i = 0; i < hosts_.size(); ++i) {
       AgentState& host = hosts_[i];
@@ -270,7 +279,7 @@ class JobRunner {
       if (host.link == nullptr || host.link->status().has_value()) continue;
       if (::waitpid(host.link->pid(), &status, WNOHANG) != host.link->pid()) continue;
       host.link->reaped(status);
-      // What it has written before comes first.
+      // First handle what the process wrote before it exited.
       while (on_input(i)) {
       }
       host.link->close();
@@ -279,6 +288,8 @@ class JobRunner {
     }
   }
 
+  // The process or its connection has ended. Before the host was ready, the messages of ssh explain
+  // it; afterwards it is a loss of the host.
   void on_agent_gone(size_t i) {
     AgentState& host = hosts_[i];
     host.exit_by.reset();
@@ -298,7 +309,7 @@ class JobRunner {
     supervision_.host_gone(i, why, Clock::now());
   }
 
-  // A launcher in the background may be silent, and hears nothing.
+  // Ctrl-Z: a stopped launcher sends no Alive and receives none, so neither side may count silence.
   void suspend() {
     send_all(Suspend{true});
     ::raise(SIGSTOP);
@@ -342,6 +353,7 @@ class JobRunner {
     }
   }
 
+  // A host gets credit back for output that has been printed, so memory is bounded per host.
   void return_credit() {
     for (const Printer::Written& written : printer_->take_written()) {
       hosts_[written.owner].credit += written.bytes;
@@ -371,7 +383,7 @@ class JobRunner {
     if (host.link == nullptr) return;
     host.link->close();
     host.exit_by.reset();
-    // An agent here ends without us; ssh may wait for one that cannot be reached.
+    // A local agent exits without the connection; ssh may wait for a host that is unreachable.
     if (plan(i).remote && !host.ended) end_shell(host);
   }
 
@@ -381,6 +393,8 @@ class JobRunner {
 
   // ---- The end
 
+  // All hosts have ended. Prints the failure report, waits for the output to be written and for the
+  // processes of ssh, then ends those that are left.
   Status finish() {
     supervision_.tick(Clock::now());
     execute_decisions();
@@ -390,7 +404,8 @@ class JobRunner {
     }
     interrupted_ = false;
     const Deadline reap_by = Deadline::after(kReapTimeout);
-    // A terminal that takes nothing is waited for as long as nobody asks to stop.
+    // A terminal that accepts nothing (Ctrl-S) is waited for without limit until the user
+    // interrupts.
     const Deadline print_by =
         supervision_.was_interrupted() ? Deadline::after(kPrintTimeout) : Deadline::never();
     std::vector<PollEvent> events;
@@ -406,6 +421,7 @@ class JobRunner {
     return Status::ok();
   }
 
+  // Only agents that reported their end are waited for.
   bool all_reaped() const {
     return std::all_of(hosts_.begin(), hosts_.end(), [](const AgentState& host) {
       return host.link == nullptr || !host.ended || host.link->status().has_value();
@@ -421,7 +437,7 @@ class JobRunner {
   std::vector<AgentState> hosts_;
   RendezvousService rendezvous_;
   Clock::time_point next_alive_at_ = Clock::now();
-  bool interrupted_ = false;  // a signal has come
+  bool interrupted_ = false;  // a signal has arrived; also ends the waiting in finish()
 };
 
 Result<int> try_run(const Launch& launch) {

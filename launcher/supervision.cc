@@ -13,12 +13,12 @@
 namespace hvd::launcher {
 namespace {
 
-// After a second signal, for SIGKILL to work.
+// For agents to report after an immediate SIGKILL (a second signal).
 constexpr Timeouts::Time kKillTimeout{2'000};
 
 double in_seconds(Timeouts::Time time) { return static_cast<double>(time.count()) / 1000; }
 
-// Not by us, and not by somebody who stops the job politely.
+// SIGTERM does not count: the launcher itself or a user who stops the job sends it.
 bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM; }
 
 }  // namespace
@@ -36,10 +36,12 @@ Supervision::Supervision(std::vector<HostPlan> hosts, Timeouts timeouts, Time no
   }
 }
 
+// The runner prints it, in the order of the other decisions.
 void Supervision::print_message(std::string text) {
   decisions_.push_back({Decision::Kind::kPrint, 0, {}, std::move(text)});
 }
 
+// The agent of a dropped host loses its connection and kills its ranks by itself.
 void Supervision::drop(size_t host) {
   hosts_[host].stage = Stage::kEnded;
   decisions_.push_back({Decision::Kind::kDrop, host, {}, {}});
@@ -56,17 +58,21 @@ void Supervision::host_ready(size_t host, Time now) {
   check_start(now);
 }
 
+// Before the start the host is dropped and the job cannot start. After it the agent is stopping its
+// ranks and will still report AgentDone, so the host stays until host_done().
 void Supervision::host_failed(size_t host, const std::string& why, Time now) {
   if (hosts_[host].stage == Stage::kEnded) return;
   print_message(fmt::format("horovodrun: host {}: {}", plans_[host].name, why));
   failed_ = true;
   if (hosts_[host].stage == Stage::kRunning) return fail(now);
   drop(host);
-  // The others are asked all the same, so that one attempt tells of every host that is in the way.
+  // Keep waiting for the other hosts, so that one attempt reports every host with a problem.
   start_by_ = std::min(start_by_, now + timeouts_.after_unreachable);
   check_start(now);
 }
 
+// Starts the ranks when every host is ready; ends the job when every host has answered and one of
+// them cannot be used. Does nothing while a host is still connecting.
 void Supervision::check_start(Time now) {
   const auto connecting = [](const HostState& host) { return host.stage == Stage::kConnecting; };
   if (end_by_.has_value() || std::any_of(hosts_.begin(), hosts_.end(), connecting)) return;
@@ -90,12 +96,14 @@ void Supervision::host_done(size_t host, Time now) {
   decisions_.push_back({Decision::Kind::kDrop, host, {}, {}});
   for (const int rank : plans_[host].ranks) {
     if (end_by_.has_value() || ranks_[static_cast<size_t>(rank)].status.has_value()) continue;
-    print_message(fmt::format("horovodrun: host {} says that it is done, but rank {} has not ended",
+    print_message(fmt::format("horovodrun: host {} reports its end, but rank {} has not ended",
                               plans_[host].name, rank));
     return fail(now);
   }
 }
 
+// The agent is gone without AgentDone. If its ranks ran, the job fails; the agent, if it still
+// runs, kills them. Before the start, the loss counts like host_failed().
 void Supervision::lose(size_t host, const std::string& why, Timeouts::Time grace, Time now) {
   if (hosts_[host].stage == Stage::kEnded) return;
   const bool running = hosts_[host].stage == Stage::kRunning;
@@ -113,6 +121,8 @@ void Supervision::heard_from(size_t host, Time now) { hosts_[host].heard = now; 
 
 void Supervision::rank_started(int rank, int pid) { ranks_[static_cast<size_t>(rank)].pid = pid; }
 
+// The first rank that fails ends the job. Within failure_window a rank that was killed by a signal
+// replaces one that exited by itself: the latter usually failed because it lost the former.
 void Supervision::rank_exited(int rank, int status, Time now) {
   ranks_[static_cast<size_t>(rank)].status = status;
   if (status == 0) return;
@@ -131,23 +141,25 @@ void Supervision::fail(Timeouts::Time grace, Time now) {
   if (!end_by_.has_value()) stop(grace, now);
 }
 
+// The first signal stops the job with the grace period; a second one kills it without.
 void Supervision::interrupted(int signal, Time now) {
   const bool again = end_by_.has_value();
   if (!again) signal_ = signal;
-  print_message(fmt::format(
-      "horovodrun: {}: {}", signal_name(signal),
-      again ? "killing what is left of the job" : "stopping the job; once more kills it at once"));
+  print_message(fmt::format("horovodrun: {}: {}", signal_name(signal),
+                            again ? "killing what is left of the job"
+                                  : "stopping the job; a second signal kills it at once"));
   stop(again ? Timeouts::Time(0) : timeouts_.grace, now);
 }
 
+// As for a program in a pipe whose reader has ended: the exit code is that of SIGPIPE.
 void Supervision::output_failed(const std::string& why, Time now) {
   if (end_by_.has_value()) return;
   signal_ = SIGPIPE;
-  print_message(
-      fmt::format("horovodrun: standard output takes no more ({}): stopping the job", why));
+  print_message(fmt::format("horovodrun: standard output failed ({}): stopping the job", why));
   stop(timeouts_.grace, now);
 }
 
+// May be called again with a shorter grace: the earlier deadline is kept.
 void Supervision::stop(Timeouts::Time grace, Time now) {
   const Time end = now + (grace.count() > 0 ? grace + timeouts_.final_report : kKillTimeout);
   end_by_ = std::min(end_by_.value_or(end), end);
@@ -164,11 +176,14 @@ void Supervision::resumed(Time now) {
   for (HostState& host : hosts_) host.heard = now;
 }
 
+// Local agents are not watched: the kernel closes their pipe when they end. A remote host sends
+// Alive only after it is ready.
 bool Supervision::is_watched(size_t host) const {
   return plans_[host].remote &&
          (hosts_[host].stage == Stage::kReady || hosts_[host].stage == Stage::kRunning);
 }
 
+// The short grace keeps the total below ten seconds, as in agent.cc.
 void Supervision::check_silence(Time now) {
   for (size_t host = 0; host < hosts_.size(); ++host) {
     if (is_watched(host) && now >= hosts_[host].heard + timeouts_.silence) {
@@ -178,6 +193,7 @@ void Supervision::check_silence(Time now) {
   }
 }
 
+// Called when the failed rank is final. The first line has the wording of Horovod 0.28.
 void Supervision::announce_failed_rank() {
   failed_rank_final_at_.reset();
   const size_t rank = static_cast<size_t>(*failed_rank_);
@@ -189,13 +205,14 @@ void Supervision::announce_failed_rank() {
     print_message(fmt::format("horovodrun: stopping the other ranks ({} still run).", left));
 }
 
+// Applies all timeouts: the failed rank, the start, silence, and the final reports of agents.
 void Supervision::tick(Time now) {
   if (failed_rank_final_at_.has_value() && (now >= *failed_rank_final_at_ || finished()))
     announce_failed_rank();
   if (!end_by_.has_value() && now >= start_by_) {
     for (size_t host = 0; host < hosts_.size(); ++host) {
       if (hosts_[host].stage != Stage::kConnecting) continue;
-      host_failed(host, "no answer in time; see that ssh reaches it, or raise --start-timeout",
+      host_failed(host, "no answer in time; check that ssh reaches it, or raise --start-timeout",
                   now);
     }
   }
@@ -204,8 +221,8 @@ void Supervision::tick(Time now) {
   for (size_t host = 0; host < hosts_.size(); ++host) {
     if (hosts_[host].stage == Stage::kEnded) continue;
     print_message(fmt::format(
-        "horovodrun: host {} has not said in time that its ranks have ended; they end there "
-        "by themselves when this program does",
+        "horovodrun: host {} has not reported in time that its ranks have ended; its agent kills "
+        "them when this program exits",
         plans_[host].name));
     drop(host);
   }

@@ -24,8 +24,8 @@ constexpr int killed_by(int signal) { return signal; }
 // Two hosts with two ranks each; the first is the launcher's own.
 class SupervisionTest : public ::testing::Test {
  protected:
-  // What was decided since the last call: "start 0", "stop 1 5000", "drop 1"; what was said goes to
-  // said_.
+  // Decisions since the last call, as "start 0", "stop 1 5000", "drop 1". Printed text is collected
+  // in printed_.
   std::vector<std::string> decided() {
     std::vector<std::string> all;
     for (const Decision& each : job_.take_decisions()) {
@@ -36,7 +36,7 @@ class SupervisionTest : public ::testing::Test {
           all.push_back("stop " + host + " " + std::to_string(each.grace.count()));
           break;
         case Decision::Kind::kDrop: all.push_back("drop " + host); break;
-        case Decision::Kind::kPrint: said_ += each.text + "\n"; break;
+        case Decision::Kind::kPrint: printed_ += each.text + "\n"; break;
       }
     }
     return all;
@@ -68,7 +68,7 @@ class SupervisionTest : public ::testing::Test {
 
   Supervision::Time now_ = Supervision::Time(seconds(1000));
   Supervision job_{{{"a", false, {0, 1}}, {"b", true, {2, 3}}}, Timeouts(), now_};
-  std::string said_;
+  std::string printed_;
 };
 
 TEST_F(SupervisionTest, NoRankStartsBeforeAllHostsAreReady) {
@@ -84,24 +84,24 @@ TEST_F(SupervisionTest, AJobWhoseRanksAllEndWellIsASuccess) {
   pass(seconds(5));
   job_.heard_from(1, now_);
   EXPECT_FALSE(job_.finished());
-  EXPECT_THAT(decided(), IsEmpty());  // others may take as long as they like
+  EXPECT_THAT(decided(), IsEmpty());  // the other hosts still have the full timeout
   all_exit(0);
   EXPECT_TRUE(job_.finished());
   EXPECT_EQ(0, job_.exit_code());
-  EXPECT_EQ("", said_);
+  EXPECT_EQ("", printed_);
 }
 
 TEST_F(SupervisionTest, AHostThatCannotBeReachedStartsNothingAndEveryOneIsNamed) {
   job_.host_failed(1, "no route", now_);
   EXPECT_THAT(decided(), ElementsAre("drop 1"));
-  EXPECT_FALSE(job_.finished());  // the other one may have something to say as well
+  EXPECT_FALSE(job_.finished());  // the other host may also fail, and its reason is reported
   job_.host_failed(0, "no fork", now_);
   EXPECT_THAT(decided(), ElementsAre("drop 0"));
   EXPECT_TRUE(job_.finished());
   EXPECT_EQ(1, job_.exit_code());
-  EXPECT_THAT(said_, HasSubstr("host b: no route"));
-  EXPECT_THAT(said_, HasSubstr("host a: no fork"));
-  EXPECT_THAT(said_, HasSubstr("nothing was started"));
+  EXPECT_THAT(printed_, HasSubstr("host b: no route"));
+  EXPECT_THAT(printed_, HasSubstr("host a: no fork"));
+  EXPECT_THAT(printed_, HasSubstr("nothing was started"));
 }
 
 TEST_F(SupervisionTest, AHostThatIsNotReadyInTimeIsGivenUp) {
@@ -112,7 +112,7 @@ TEST_F(SupervisionTest, AHostThatIsNotReadyInTimeIsGivenUp) {
   pass(milliseconds(1));
   EXPECT_THAT(decided(), ElementsAre("drop 1", "drop 0"));
   EXPECT_TRUE(job_.finished());
-  EXPECT_THAT(said_, HasSubstr("--start-timeout"));
+  EXPECT_THAT(printed_, HasSubstr("--start-timeout"));
 }
 
 TEST_F(SupervisionTest, AFailedRankStopsTheOthersAndIsBlamed) {
@@ -123,8 +123,8 @@ TEST_F(SupervisionTest, AFailedRankStopsTheOthersAndIsBlamed) {
   job_.rank_exited(1, exit_with(1), now_);
   pass(seconds(1));
   EXPECT_THAT(decided(), IsEmpty());
-  EXPECT_THAT(said_, HasSubstr("Process 2 exit with status code 3.\n"));
-  EXPECT_THAT(said_, HasSubstr("1 still run"));
+  EXPECT_THAT(printed_, HasSubstr("Process 2 exit with status code 3.\n"));
+  EXPECT_THAT(printed_, HasSubstr("1 still run"));
   all_exit(killed_by(SIGKILL));
   EXPECT_TRUE(job_.finished());
   EXPECT_EQ(1, job_.exit_code());
@@ -144,9 +144,9 @@ TEST_F(SupervisionTest, WhoWasKilledIsToBlameThoughOthersWereFasterToFail) {
   job_.rank_exited(3, killed_by(SIGKILL), now_);
   pass(milliseconds(200));
   (void)decided();
-  EXPECT_THAT(said_, HasSubstr("Process 3 exit with status code 137.\n"));
+  EXPECT_THAT(printed_, HasSubstr("Process 3 exit with status code 137.\n"));
   EXPECT_EQ(3, job_.failed_rank());
-  // When the grace is over SIGKILL is our own doing.
+  // After the grace period SIGKILL is sent by the agents themselves.
   pass(seconds(5));
   job_.rank_exited(2, killed_by(SIGKILL), now_);
   EXPECT_EQ(3, job_.failed_rank());
@@ -163,7 +163,7 @@ TEST_F(SupervisionTest, AHostThatDoesNotReportItsEndIsGivenUp) {
   pass(milliseconds(1));
   EXPECT_THAT(decided(), ElementsAre("drop 1"));
   EXPECT_TRUE(job_.finished());
-  EXPECT_THAT(said_, HasSubstr("host b has not said in time"));
+  EXPECT_THAT(printed_, HasSubstr("host b has not reported in time"));
 }
 
 TEST_F(SupervisionTest, ASilentHostIsLostAndEndsTheJob) {
@@ -174,7 +174,8 @@ TEST_F(SupervisionTest, ASilentHostIsLostAndEndsTheJob) {
   EXPECT_THAT(decided(), IsEmpty());
   pass(milliseconds(1));
   EXPECT_THAT(decided(), ElementsAre("drop 1", "stop 0 2000"));
-  EXPECT_THAT(said_, HasSubstr("host b is lost: nothing was heard from it for 7 s; ranks 2,3 ran"));
+  EXPECT_THAT(printed_,
+              HasSubstr("host b is lost: nothing was heard from it for 7 s; ranks 2,3 ran"));
   job_.host_done(0, now_);
   EXPECT_TRUE(job_.finished());
   EXPECT_EQ(1, job_.exit_code());
@@ -198,7 +199,7 @@ TEST_F(SupervisionTest, TheFirstSignalStopsAndTheSecondKills) {
   all_exit(killed_by(SIGKILL));
   EXPECT_EQ(130, job_.exit_code());
   EXPECT_EQ("", failure_report(job_, {}));
-  EXPECT_THAT(said_, Not(HasSubstr("Process")));
+  EXPECT_THAT(printed_, Not(HasSubstr("Process")));
 }
 
 TEST_F(SupervisionTest, ASignalBeforeTheStartEndsAtOnce) {

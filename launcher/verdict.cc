@@ -8,12 +8,13 @@
 namespace hvd::launcher {
 namespace {
 
-// What the ranks of a host share takes about 20 MiB, and each process set as much again; containers
-// are often started with 64 MiB.
+// The ranks of a host share about 20 MiB, plus the same for each process set. Containers often
+// start with 64 MiB.
 constexpr uint64_t kEnoughSharedMemory = uint64_t{128} << 20;
-constexpr int64_t kClockTolerance = 1'000'000;  // us; what ssh takes to say so is part of it
+constexpr int64_t kClockTolerance = 1'000'000;  // us; includes the latency of ssh
 constexpr double kSlowNetwork = 100e6;          // bytes per second: less than gigabit Ethernet
 
+// Builds the text of a verdict. "[ok]" is a passed check, "[--]" information, "[!!]" a problem.
 class Writer {
  public:
   void title(const std::string& text) { verdict_.text += fmt::format("\n{}\n", text); }
@@ -33,8 +34,8 @@ class Writer {
   Verdict finish() {
     verdict_.text +=
         verdict_.problems == 0
-            ? "\nNothing is in the way of a job.\n"
-            : fmt::format("\n{} to mend, marked [!!].\n",
+            ? "\nNo problems found.\n"
+            : fmt::format("\n{} to fix, marked [!!].\n",
                           verdict_.problems == 1 ? "One thing"
                                                  : fmt::format("{} things", verdict_.problems));
     return std::move(verdict_);
@@ -48,6 +49,7 @@ std::string joined(const std::vector<std::string>& items, const char* otherwise)
   return items.empty() ? otherwise : fmt::format("{}", fmt::join(items, ", "));
 }
 
+// `reference` is the first host with findings; the frameworks of all hosts are compared to it.
 void write_host(const HostRecord& host, const HostRecord* reference, Writer& out) {
   out.title(host.name + (host.remote ? "" : " (this machine)"));
   if (!host.findings.has_value()) return out.bad(host.trouble);
@@ -55,7 +57,7 @@ void write_host(const HostRecord& host, const HostRecord* reference, Writer& out
   out.good(fmt::format("{}, horovodrun {}", host.remote ? "reached by ssh" : "here", host.version));
   out.check(static_cast<uint32_t>(host.slots) <= found.cpus,
             fmt::format("{} CPUs for {} slots", found.cpus, host.slots),
-            "ranks will take turns on them; give the host fewer slots");
+            "ranks will share CPUs; give the host fewer slots");
   out.check(found.shared_memory >= kEnoughSharedMemory,
             fmt::format("{} MiB free in /dev/shm", found.shared_memory >> 20),
             "make it larger (docker run --shm-size=1g), or set HOROVOD_SHM_DISABLE=1");
@@ -74,6 +76,7 @@ void write_host(const HostRecord& host, const HostRecord* reference, Writer& out
   }
 }
 
+// One line per measured path.
 void write_path(const std::vector<HostRecord>& hosts, const PathRecord& path, Writer& out) {
   const Measurement& measured = path.measured;
   const std::string ends = fmt::format("{} to {}", hosts[path.from].name, hosts[path.to].name);
@@ -82,7 +85,7 @@ void write_path(const std::vector<HostRecord>& hosts, const PathRecord& path, Wr
             fmt::format("{} ({}): round trip {:.0f} us, {:.0f} MB/s", ends, measured.via,
                         static_cast<double>(measured.round_trip_ns) / 1e3,
                         static_cast<double>(measured.bytes_per_second) / 1e6),
-            "slow for training; is there a faster network? Name it by --network-interfaces");
+            "slow for training; if there is a faster network, name it with --network-interfaces");
 }
 
 }  // namespace

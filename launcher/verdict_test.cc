@@ -26,7 +26,7 @@ TEST(Verdict, NothingIsInTheWayOfHealthyHosts) {
   for (const char* part :
        {"a (this machine)", "reached by ssh", "4 CPUs for 4 slots", "1024 MiB", "eth0 10.0.0.1/24",
         "torch 2.1.0", "a to b (10.0.0.2:7000): round trip 50 us, 1100 MB/s",
-        "Nothing is in the way"}) {
+        "No problems found"}) {
     EXPECT_THAT(verdict.text, HasSubstr(part));
   }
   EXPECT_THAT(verdict.text, Not(HasSubstr("[!!]")));
@@ -44,7 +44,7 @@ TEST(Verdict, EveryProblemComesWithItsRemedy) {
   EXPECT_EQ(6, verdict.problems);
   for (const char* part :
        {"[!!] 4 CPUs for 8 slots: ", "--shm-size", "differs by -90.0 s", "than on a",
-        "[!!] it refuses the login", "--network-interfaces", "6 things to mend"}) {
+        "[!!] it refuses the login", "--network-interfaces", "6 things to fix"}) {
     EXPECT_THAT(verdict.text, HasSubstr(part));
   }
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovodrun over ssh, for real: a network namespace and an sshd of its own for each host.
+"""horovodrun over real ssh: each host is a network namespace with its own sshd.
 
-Needs root, ip and sshd; where namespaces are not permitted the tests say so and are skipped.
+Needs root, ip and sshd; the tests are skipped with a reason where namespaces are not permitted.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ import pytest
 HOROVODRUN = native.BUILD / "launcher" / "horovodrun"
 SCENARIO = native.BUILD / "core" / "capi" / "hvd_scenario"
 PORT = 2222
-BARE_PORT = 2223  # of an sshd on host 1 that sees no horovodrun
-# What takes milliseconds on a machine that has nothing else to do, in seconds. Ranks sleep for 60,
-# and a host that was not heard of for 7 is given up.
+BARE_PORT = 2223  # of an sshd on host 1 whose PATH has no horovodrun
+# Limit in seconds for steps that take milliseconds on an idle machine. Ranks sleep for 60 s, and a
+# host that is silent for 7 s is treated as lost.
 SOON = 5
 TIMEOUT = 30
 
@@ -47,7 +47,7 @@ Host *
 
 
 class Cluster:
-    """Hosts 10.77.0.1 and so on; the launcher runs on the first, the others have an sshd."""
+    """Hosts 10.77.0.1 and so on. The launcher is on the first; the other hosts run an sshd."""
 
     def __init__(self, net: netns.Network, folder: pathlib.Path):
         self.net = net
@@ -65,7 +65,7 @@ class Cluster:
             for port in (PORT, BARE_PORT)
         )
         (folder / "known_hosts").write_text(self.known)
-        # Where sshd puts its unprivileged half; systemd makes it elsewhere.
+        # The chroot directory of sshd, which systemd normally creates.
         pathlib.Path("/run/sshd").mkdir(exist_ok=True)
         for host in range(1, net.hosts):
             self.start_sshd(host, PORT)
@@ -89,7 +89,7 @@ class Cluster:
         return f"{self.net.name}-{host}"
 
     def processes(self, host: int) -> dict[int, str]:
-        """Command lines of what runs on a host, sshd left out."""
+        """Command lines of the processes on a host, without sshd."""
         found = {}
         listing = subprocess.run(
             ["ip", "netns", "pids", self.space(host)], capture_output=True, text=True, check=True
@@ -97,7 +97,7 @@ class Cluster:
         for pid in listing.stdout.split():
             with contextlib.suppress(OSError):
                 words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-                # A process that has ended has no words; sshd changes its own.
+                # A zombie has an empty command line; sshd overwrites its own.
                 if words[0] and not words[0].startswith("sshd:") and "sshd_config" not in words[-2]:
                     found[int(pid)] = " ".join(words)
         return found
@@ -135,11 +135,11 @@ class Cluster:
         assert lines == ["[0]<stdout>:up\n", "[1]<stdout>:up\n"], job.stderr.read()
         return job
 
-    def expect_nobody(self, seconds: float = TIMEOUT) -> None:
-        def nobody():
+    def expect_no_process(self, seconds: float = TIMEOUT) -> None:
+        def all_ended():
             return not any(self.processes(host) for host in range(self.net.hosts))
 
-        wait_until(nobody, "the end of all processes", seconds)
+        wait_until(all_ended, "the end of all processes", seconds)
 
 
 def wait_until(condition, what: str, seconds: float = TIMEOUT) -> None:
@@ -180,7 +180,7 @@ def test_ranks_on_three_hosts_reduce_together(cluster):
     )
     assert code == 0, err
     assert sorted(out.splitlines()) == [f"[{rank}]<stdout>:ok" for rank in range(5)]
-    cluster.expect_nobody(seconds=SOON)
+    cluster.expect_no_process(seconds=SOON)
 
 
 def test_ranks_of_another_host_have_the_launchers_environment_folder_and_a_way_back(cluster):
@@ -207,15 +207,15 @@ def test_the_secret_is_in_no_command_line_of_any_host(cluster):
     assert not any(secret in line for line in words)
     job.send_signal(signal.SIGINT)
     assert job.wait(timeout=TIMEOUT) == 130
-    cluster.expect_nobody()
+    cluster.expect_no_process()
 
 
 def test_hosts_that_cannot_be_reached_are_all_named_and_nothing_starts(cluster):
     hosts = f"{cluster.hosts(1)},10.77.0.77:1,no-such-host.invalid:1"
     code, out, err = cluster.run("-np", "3", "-H", hosts, "echo", "started")
     assert (code, out) == (1, "")
-    assert "host 10.77.0.77: the network does not lead there" in err
-    assert "host no-such-host.invalid: nobody knows this name" in err
+    assert "host 10.77.0.77: there is no network route to it" in err
+    assert "host no-such-host.invalid: this name cannot be resolved" in err
     assert "nothing was started" in err
 
 
@@ -232,7 +232,7 @@ def test_why_ssh_fails_is_explained(cluster, options, message):
     assert f"host {cluster.net.address(1)}: {message}" in err
 
 
-def test_a_host_that_takes_the_connection_and_never_speaks_is_given_up(cluster):
+def test_a_host_that_accepts_the_connection_and_stays_silent_is_given_up(cluster):
     listen = "import socket, time; s = socket.create_server(('', 2244)); time.sleep(60)"
     silent = cluster.net.start(1, [sys.executable, "-c", listen], {})
     cluster.wait_for_port(1, 2244)
@@ -240,7 +240,7 @@ def test_a_host_that_takes_the_connection_and_never_speaks_is_given_up(cluster):
     code, out, err = cluster.run("--start-timeout", "1", *hosts, "true", port=2244)
     assert (code, out) == (1, "")
     assert f"host {cluster.net.address(1)}: no answer in time" in err
-    # And ssh does not wait for it when nobody waits for ssh.
+    # ssh does not keep waiting for the host after the launcher has ended.
     job = cluster.launch(*hosts, "true", port=2244)
     wait_until(lambda: len(cluster.processes(0)) == 2, "ssh")
     job.kill()
@@ -258,7 +258,7 @@ def test_an_unknown_host_key_is_not_trusted(cluster):
     assert "ssh does not trust its host key: log in once by hand" in err
 
 
-def test_a_host_without_horovodrun_is_told(cluster):
+def test_a_host_without_horovodrun_is_reported(cluster):
     hide = f"mount -t tmpfs none {HOROVODRUN.parent};"
     cluster.start_sshd(1, BARE_PORT, before=hide)
     code, out, err = cluster.run("-np", "1", "-H", cluster.hosts(0, 1), "true", port=BARE_PORT)
@@ -279,12 +279,12 @@ def test_a_rank_that_fails_on_another_host_is_reported_with_it(cluster):
     assert "Process 1 exit with status code 9.\n" in err
     assert f"host:       {cluster.net.address(1)}" in err
     assert "  | oh no" in err
-    cluster.expect_nobody()
+    cluster.expect_no_process()
 
 
 def test_nothing_is_left_when_the_launcher_is_killed(cluster):
     cluster.start_sleepers().kill()
-    cluster.expect_nobody()
+    cluster.expect_no_process()
 
 
 @pytest.mark.parametrize("which", ["outer", "inner"])
@@ -293,7 +293,7 @@ def test_nothing_is_left_when_an_agent_is_killed(cluster, which):
     agents = [pid for pid, words in cluster.processes(1).items() if "--agent remote" in words]
     assert len(agents) == 2
     os.kill(min(agents) if which == "outer" else max(agents), signal.SIGKILL)
-    cluster.expect_nobody()
+    cluster.expect_no_process()
     assert job.wait(timeout=TIMEOUT) == 1
 
 
@@ -302,7 +302,7 @@ def test_nothing_is_left_when_ssh_is_killed(cluster):
     ssh = [pid for pid, words in cluster.processes(0).items() if words.startswith("ssh ")]
     assert len(ssh) == 1
     os.kill(ssh[0], signal.SIGKILL)
-    cluster.expect_nobody()
+    cluster.expect_no_process()
     assert job.wait(timeout=TIMEOUT) == 1
     assert f"host {cluster.net.address(1)} is lost: ssh" in job.stderr.read()
 
@@ -315,20 +315,20 @@ def test_nothing_is_left_when_the_cable_is_cut(cluster):
         wait_until(lambda: not cluster.processes(1), "the end of the lost host's processes")
         print(f"the other host was clean after {time.monotonic() - cut:.1f} s")
         assert job.wait(timeout=TIMEOUT) == 1
-        cluster.expect_nobody(seconds=SOON)
+        cluster.expect_no_process(seconds=SOON)
     finally:
         netns.run("ip", "-n", cluster.space(1), "link", "set", "wire", "up")
     assert "is lost: nothing was heard from it for 7 s; ranks 1 ran" in job.stderr.read()
 
 
-def test_the_doctor_looks_at_every_host_and_the_ways_between(cluster):
+def test_the_doctor_checks_every_host_and_the_paths_between(cluster):
     code, out, err = cluster.run("--doctor", "-H", cluster.hosts(1, 1, 1) + ",10.77.0.77:1")
-    assert code == 1, err  # of the host that is not there
+    assert code == 1, err  # because of the unreachable host
     for host in range(3):
         assert cluster.net.address(host) in out
         after = cluster.net.address((host + 1) % 3)
         assert f"{cluster.net.address(host)} to {after} ({after}:" in out
     assert out.count("horovodrun 1") >= 3
     assert "wire 10.77.0.2/24" in out
-    assert "[!!] the network does not lead there" in out
-    cluster.expect_nobody()
+    assert "[!!] there is no network route to it" in out
+    cluster.expect_no_process()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovodrun on one host, with real processes: output, exit codes, and above all that nothing is
-left when a job ends, however it ends."""
+"""horovodrun on one host with real processes: output, exit codes, and that no process is left after
+a job, however it ends."""
 
 import contextlib
 import os
@@ -16,10 +16,10 @@ import native
 import pytest
 
 HOROVODRUN = native.BUILD / "launcher" / "horovodrun"
-# Marks the processes of a job, wherever they go: they all inherit it.
+# Marks the processes of a job: all of them inherit this variable.
 MARK = "HVD_TEST_JOB"
-# What takes milliseconds on a machine that has nothing else to do, in seconds. Ranks sleep for 60,
-# and those that ignore SIGTERM are killed after 5.
+# Limit in seconds for steps that take milliseconds on an idle machine. Ranks sleep for 60 s, and
+# ranks that ignore SIGTERM are killed after 5 s.
 SOON = 4.5
 TIMEOUT = 30
 
@@ -31,7 +31,7 @@ def needs():
 
 
 class Job:
-    """A launcher that runs, and what belongs to it."""
+    """A running launcher and the processes of its job."""
 
     def __init__(self, *arguments: str, env: dict[str, str] | None = None, **options):
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
@@ -45,7 +45,7 @@ class Job:
         )
 
     def pids(self) -> list[int]:
-        """Of every process of the job that is alive, the launcher's included."""
+        """The pids of all live processes of the job, including the launcher."""
         found = []
         for folder in pathlib.Path("/proc").iterdir():
             if not folder.name.isdigit():
@@ -102,7 +102,7 @@ def sh(script: str) -> list[str]:
 # ---- Starting ------------------------------------------------------------------------------------
 
 
-def test_every_rank_runs_once_and_knows_its_place(launch):
+def test_every_rank_runs_once_with_its_rank_variables(launch):
     names = ["RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "HOSTNAME"]
     script = "echo " + " ".join(f"$HOROVOD_{name}" for name in names)
     code, out, err = run(launch, "-np", "3", "-H", "localhost:8", *sh(script))
@@ -112,7 +112,7 @@ def test_every_rank_runs_once_and_knows_its_place(launch):
     ]
 
 
-def test_the_secret_is_in_no_command_line_and_the_store_on_loopback(launch):
+def test_the_secret_is_in_no_command_line_and_the_rendezvous_server_on_loopback(launch):
     job = launch("-np", "2", *sh("echo up $_HOROVOD_SECRET_KEY $HOROVOD_RENDEZVOUS; sleep 60"))
     secret, store = job.process.stdout.readline().decode().split()[1:]
     assert len(secret) == 44
@@ -152,7 +152,7 @@ def test_ranks_of_mpirun_find_each_other_and_its_exit_code_is_ours(launch):
     assert code == 7, err
 
 
-# Says that it is MPICH, and then which variables and words it was given.
+# Reports to be MPICH, then prints the variables and arguments that it was given.
 FAKE_MPIRUN = f"""#!{sys.executable}
 import sys
 if sys.argv[1] == "--version":
@@ -164,7 +164,7 @@ print(variables[-1].split("=")[0], len(secret), secret.split("=", 1)[1] in sys.a
 
 
 def test_mpirun_gets_the_secret_as_a_variable_that_is_not_the_last(launch, tmp_path):
-    """The last one is forgotten by MPICH 4.0 on the way to other hosts."""
+    """MPICH 4.0 drops the last variable for ranks on other hosts."""
     (tmp_path / "mpirun").write_text(FAKE_MPIRUN)
     (tmp_path / "mpirun").chmod(0o755)
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "_HOROVOD_LAST_VARIABLE": "of another job"}
@@ -173,14 +173,14 @@ def test_mpirun_gets_the_secret_as_a_variable_that_is_not_the_last(launch, tmp_p
 
 
 def programs(folder: pathlib.Path, **scripts: str) -> dict[str, str]:
-    """Programs of these names, first on the PATH."""
+    """Creates programs with these names; returns an environment whose PATH starts with them."""
     for name, script in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{script}\n")
         (folder / name).chmod(0o755)
     return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
-def test_jsrun_gets_a_rank_file_that_is_gone_afterwards(launch, tmp_path):
+def test_jsrun_gets_a_rank_file_that_is_deleted_afterwards(launch, tmp_path):
     env = programs(
         tmp_path,
         csm_allocation_query="echo 'compute_nodes:'; echo ' - c1'; echo ' - c2'",
@@ -198,7 +198,7 @@ def test_jsrun_gets_a_rank_file_that_is_gone_afterwards(launch, tmp_path):
     assert not os.path.exists(path)
 
 
-def test_the_doctor_says_which_frameworks_are_served(launch, tmp_path):
+def test_the_doctor_reports_the_supported_frameworks(launch, tmp_path):
     for package in ["torch", "jax", "horovod", "horovod/torch"]:
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").touch()
@@ -243,7 +243,7 @@ def test_a_setting_that_no_rank_accepts_is_named_and_nothing_starts(launch, vari
 
 
 def run_in_namespaces(flags: list[str], prepare: str, *arguments: str) -> tuple[int, str, str]:
-    """horovodrun in namespaces that unshare(1) makes and `prepare` adapts."""
+    """Runs horovodrun in namespaces of unshare(1), after the shell commands in `prepare`."""
     command = ["unshare", *flags, "sh", "-c", f'{prepare} && echo prepared >&2 && exec "$@"', "sh"]
     done = subprocess.run(
         [*command, str(HOROVODRUN), *arguments],
@@ -257,7 +257,7 @@ def run_in_namespaces(flags: list[str], prepare: str, *arguments: str) -> tuple[
     return done.returncode, done.stdout, done.stderr.removeprefix("prepared\n")
 
 
-def test_without_proc_it_says_what_is_missing():
+def test_without_proc_it_reports_what_is_missing():
     code, out, err = run_in_namespaces(
         ["--mount"], "mount -t tmpfs none /proc", "-np", "2", "echo", "started"
     )
@@ -274,8 +274,8 @@ def test_ranks_find_each_other_where_loopback_has_ipv6_alone():
     assert sorted(out.splitlines()) == [f"[{rank}]<stdout>:met {rank} 2" for rank in range(2)]
 
 
-def test_it_starts_without_standard_streams_home_and_a_place_to_write(launch, tmp_path):
-    """What is opened later must not take the numbers of the streams that are closed."""
+def test_it_starts_without_standard_streams_home_and_writable_directory(launch, tmp_path):
+    """Descriptors opened later must not get the numbers of the closed streams."""
     folder = tmp_path / "out"
     script = 'unset HOME; cd /proc; exec "$@" <&- >&- 2>&-'
     command = [str(HOROVODRUN), "-np", "2", "--output-filename", str(folder)]
@@ -291,14 +291,14 @@ def test_it_starts_without_standard_streams_home_and_a_place_to_write(launch, tm
     [(["--help"], "stdout", 1), (["--no-such-flag"], "stderr", 2)],
     ids=["stdout", "stderr"],
 )
-def test_a_full_disk_under_its_own_words_is_an_exit_code(flags, stream, code):
+def test_a_full_disk_under_its_own_messages_is_an_exit_code(flags, stream, code):
     with open("/dev/full", "w") as full:
         done = subprocess.run([HOROVODRUN, *flags], **{stream: full}, timeout=TIMEOUT, check=False)
     assert done.returncode == code
 
 
-# As the MPI operator of Kubernetes has it; kubectl is ours, and passes no standard input on
-# unless it is told to, as the real one.
+# The script of the Kubernetes MPI operator with a fake kubectl, which, like the real one, forwards
+# standard input only with -i.
 KUBEXEC = """#!/bin/sh
 POD_NAME=$1
 shift
@@ -313,7 +313,7 @@ shift
 
 
 def kubernetes(folder: pathlib.Path, run: str = 'exec "$@"') -> dict[str, str]:
-    """Hosts that are reached by a program of ours; `run` is what that does with a command."""
+    """The environment of a pod whose hosts are reached by a fake kubectl that executes `run`."""
     for name, text in (("kubexec.sh", KUBEXEC), ("kubectl", KUBECTL)):
         (folder / name).write_text(text.format(folder=folder, run=run))
         (folder / name).chmod(0o755)
@@ -334,7 +334,7 @@ def test_pods_of_the_mpi_operator_are_its_hosts(launch, tmp_path):
     assert sorted(err.splitlines()) == ["w-0.invalid: welcome", "w-1.invalid: welcome"]
 
 
-# Says what an agent says first, but as another version of it.
+# Sends the first message of an agent, with another version.
 OTHER_VERSION = """
 import hashlib, hmac, subprocess, sys
 said = subprocess.run([sys.argv[1], "--agent"], input=b"", capture_output=True)
@@ -349,7 +349,7 @@ sys.stdin.read()
 """
 
 
-def test_a_host_with_another_version_is_told_and_nothing_starts(launch, tmp_path):
+def test_a_host_with_another_version_is_reported_and_nothing_starts(launch, tmp_path):
     _, version, _ = run(launch, "--version")
     (tmp_path / "other.py").write_text(OTHER_VERSION)
     other = f"exec {sys.executable} {tmp_path}/other.py {HOROVODRUN} {version.strip()}"
@@ -365,7 +365,7 @@ def test_a_host_with_another_version_is_told_and_nothing_starts(launch, tmp_path
     assert (code, out.count("[!!] it has version 0.0.1 of horovodrun")) == (1, 2)
 
 
-def test_a_command_that_is_not_there_is_named(launch):
+def test_a_missing_command_is_named(launch):
     code, out, err = run(launch, "-np", "2", "no-such-command-here")
     assert (code, out) == (1, "")
     assert 'host localhost: there is no command "no-such-command-here" in PATH' in err
@@ -389,7 +389,7 @@ def test_garbage_passes_byte_for_byte(launch):
     assert out.replace(b"[0]<stdout>:", b"") == bytes(range(256)) * 3 + b"\n"
 
 
-def test_timestamps_stand_before_the_rank(launch):
+def test_timestamps_are_before_the_rank(launch):
     code, out, _ = run(launch, "-np", "1", "--prefix-output-with-timestamp", "echo", "hi")
     assert code == 0
     assert re.fullmatch(r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\[0\]<stdout>:hi\n", out)
@@ -424,7 +424,7 @@ def test_ranks_have_colours_on_a_terminal_only(launch, tmp_path, wish, shown):
     os.close(terminal)
 
 
-def test_a_full_disk_under_the_files_is_said_and_the_job_goes_on(launch, tmp_path):
+def test_a_full_disk_under_the_files_is_reported_and_the_job_continues(launch, tmp_path):
     (tmp_path / "rank.0").mkdir()
     (tmp_path / "rank.0" / "stdout").symlink_to("/dev/full")
     code, out, err = run(launch, "-np", "1", "--output-filename", str(tmp_path), "echo", "hi")
@@ -433,16 +433,16 @@ def test_a_full_disk_under_the_files_is_said_and_the_job_goes_on(launch, tmp_pat
 
 
 def test_what_a_rank_wrote_before_its_end_is_shown_after_it(launch):
-    size = (1 << 20) + (32 << 10)  # more than an agent passes on while nobody reads
+    size = (1 << 20) + (32 << 10)  # more than an agent forwards while the reader does not read
     job = launch("-np", "1", *sh(f"yes | head -c {size}"))
-    while len(job.pids()) != 3:  # the launcher and those who look after the rank that was
+    while len(job.pids()) != 3:  # the launcher, the agent and its guardian; the rank has ended
         time.sleep(0.02)
     code, out, _ = job.finish()
     assert (code, out.count("[0]<stdout>:y\n")) == (0, size // 2)
 
 
 def test_much_output_is_complete_and_takes_little_memory(launch):
-    # Two ranks write 32 MiB each, in lines of different lengths, to a reader that dawdles.
+    # Two ranks write 32 MiB each, in lines of different lengths, to a slow reader.
     write = (
         "import os, sys\n"
         "line = (os.environ['HOROVOD_RANK'] * 1000).encode()\n"
@@ -464,12 +464,12 @@ def test_much_output_is_complete_and_takes_little_memory(launch):
     assert 0 < peak < 40_000, f"{peak} KiB"
 
 
-def test_nobody_who_reads_ends_the_job(launch):
+def test_a_closed_standard_output_ends_the_job(launch):
     job = launch("-np", "2", *sh("while :; do echo y; done"))
     job.wait_for_line("y")
     job.process.stdout.close()
     assert job.process.wait(timeout=TIMEOUT) == 128 + signal.SIGPIPE
-    assert "standard output takes no more" in job.process.stderr.read().decode()
+    assert "standard output failed" in job.process.stderr.read().decode()
     job.seconds_until_gone()
 
 
@@ -512,7 +512,7 @@ def test_a_rank_that_ends_well_early_ends_nothing(launch):
     assert (code, out, err) == (0, "[1]<stdout>:late\n", "")
 
 
-# Ignores SIGTERM, and has a child that has left for a session of its own and does so too.
+# Ignores SIGTERM, and has a child in its own session that ignores SIGTERM too.
 STUBBORN = (
     "import os, signal, subprocess, sys, time\n"
     "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -533,7 +533,7 @@ def start_stubborn(launch, ranks: int) -> Job:
     job = launch("-np", str(ranks), *command, env={"CODE": STUBBORN})
     for _ in range(2 * ranks):
         job.wait_for_line("up")
-    assert len(job.pids()) == 2 * ranks + 3  # the launcher and the two that look after the ranks
+    assert len(job.pids()) == 2 * ranks + 3  # the launcher, the agent and its guardian
     return job
 
 
@@ -560,7 +560,7 @@ def test_nothing_is_left_when_the_launcher_is_killed(launch):
 
 
 @pytest.mark.parametrize("which", ["outer", "inner"])
-def test_nothing_is_left_when_one_of_those_who_look_after_the_ranks_is_killed(launch, which):
+def test_nothing_is_left_when_the_agent_or_its_guardian_is_killed(launch, which):
     job = start_stubborn(launch, 2)
     outer = int(children_of(job.process.pid)[0])
     os.kill(outer if which == "outer" else int(children_of(outer)[0]), signal.SIGKILL)
@@ -568,17 +568,17 @@ def test_nothing_is_left_when_one_of_those_who_look_after_the_ranks_is_killed(la
     job.seconds_until_gone()
     assert code == 1
     lost = "is lost: the agent that watches it has ended, killed by SIGKILL (exit code 137)"
-    told = ": its agent was told to end, by SIGTERM"  # the inner one may be faster to say so
-    assert f"host localhost {lost}" in err or (which == "outer" and f"localhost{told}" in err)
+    stopped = ": its agent was stopped by SIGTERM"  # the inner process may report first
+    assert f"host localhost {lost}" in err or (which == "outer" and f"localhost{stopped}" in err)
 
 
-def test_a_signal_to_those_who_look_after_the_ranks_ends_the_job(launch):
+def test_a_signal_to_the_agent_and_its_guardian_ends_the_job(launch):
     job = launch("-np", "1", *sh("echo up; exec sleep 60"))
     job.wait_for_line("up")
     os.kill(int(children_of(job.process.pid)[0]), signal.SIGTERM)
     code, _, err = job.finish()
     assert code == 1
-    assert "host localhost: its agent was told to end, by SIGTERM" in err
+    assert "host localhost: its agent was stopped by SIGTERM" in err
 
 
 @pytest.mark.parametrize("which", ["outer", "inner"])
@@ -598,7 +598,7 @@ def test_an_interrupt_of_the_launcher_alone_reaches_mpirun(launch):
     job.seconds_until_gone()
 
 
-def test_nobody_who_reads_on_does_not_hold_up_the_end(launch):
+def test_a_reader_that_stops_reading_does_not_delay_the_end(launch):
     job = launch("-np", "1", *sh("while :; do echo y; done"))
     waits = pathlib.Path(f"/proc/{job.process.pid}/task")
     while not any(
@@ -611,8 +611,8 @@ def test_nobody_who_reads_on_does_not_hold_up_the_end(launch):
     job.seconds_until_gone(limit=SOON)
 
 
-def test_what_is_ignored_from_the_start_stays_so(launch):
-    """As under nohup, or below a program that does not wait for its children."""
+def test_signals_ignored_from_the_start_stay_ignored(launch):
+    """As under nohup, or under a parent that ignores SIGCHLD."""
 
     def ignore():
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

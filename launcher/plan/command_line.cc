@@ -110,8 +110,8 @@ class Parser {
   static Status ambiguous(std::string_view name, const std::vector<Spelling>& candidates) {
     std::vector<std::string> names;
     for (const Spelling& candidate : candidates) names.emplace_back(candidate.name);
-    return invalid_argument(
-        fmt::format("{} could be any of {}: write more of it", name, join(names, ", ")));
+    return invalid_argument(fmt::format("{} could be any of {}: write a longer part of the name",
+                                        name, join(names, ", ")));
   }
 
   // Reads the value of a flag, from the word itself or from the next words.

@@ -91,7 +91,7 @@ TEST(CommandLine, MistakesAreNamed) {
       {{"-x"}, "-x: there is no such flag; did you mean -h?"},
       {{"--hierarchical-all"},
        "--hierarchical-all could be any of --hierarchical-allreduce, --hierarchical-allgather: "
-       "write more of it"},
+       "write a longer part of the name"},
       {{"-np"}, "-np: \"python\": accepted is a whole number from 1 to 1048576"},
       {{"-np", "--verbose"},
        "-np needs a value: a whole number from 1 to 1048576; one that starts with a dash is "

@@ -25,7 +25,8 @@ std::string left_side(const Flag& flag) {
   return text;
 }
 
-// `text` in lines that end before kWidth, all but the first after kHelpColumn blanks.
+// Breaks `text` into lines up to column kWidth; all lines except the first are indented to
+// kHelpColumn.
 std::string wrapped(std::string_view text) {
   std::string result;
   size_t column = kHelpColumn;
@@ -43,6 +44,7 @@ std::string wrapped(std::string_view text) {
   return result;
 }
 
+// Markdown code, or nothing for an empty cell.
 std::string quoted_code(std::string_view text) {
   return text.empty() ? "" : fmt::format("`{}`", text);
 }
@@ -59,6 +61,7 @@ std::string names_as_code(const Flag& flag) {
   return text;
 }
 
+// A Markdown table per section.
 std::string flag_tables() {
   std::string page;
   std::string_view section;
@@ -82,8 +85,8 @@ std::string flag_tables() {
 std::string help_text() {
   std::string page =
       "Usage: horovodrun [flags] command [arguments of the command]\n\n"
-      "Starts a job of several processes on this host and others, shows what they say, and ends\n"
-      "all of them when one fails.\n\n"
+      "Starts a job of several processes on one or more hosts, prints their output, and stops all\n"
+      "of them when one fails.\n\n"
       "  horovodrun -np 4 python train.py\n"
       "  horovodrun -np 8 -H server1:4,server2:4 python train.py\n";
   std::string_view section;
@@ -101,9 +104,9 @@ std::string help_text() {
     page += line + wrapped(flag.help) + "\n";
   }
   page +=
-      "\nLong names may be cut short as long as only one flag is meant. Exit codes: 0 when all\n"
-      "went well, 1 when a rank failed or could not be started, 2 when the command line or a file\n"
-      "it names is wrong, 128 + n when signal n has ended horovodrun.\n";
+      "\nLong names may be abbreviated if the result is unambiguous. Exit codes: 0 if all ranks\n"
+      "succeeded, 1 if a rank failed or could not be started, 2 if the command line or a file\n"
+      "that it names is wrong, 128 + n if signal n ended horovodrun.\n";
   return page;
 }
 
@@ -112,7 +115,7 @@ Result<std::string> with_flag_tables(std::string_view page) {
   const size_t end = page.find(kEnd);
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) {
     return invalid_argument(
-        fmt::format("the page has no place for flags between the lines {}and {}", kBegin, kEnd));
+        fmt::format("the page lacks one of the marker lines {}and {}", kBegin, kEnd));
   }
   return std::string(page.substr(0, begin + kBegin.size())) + flag_tables() +
          std::string(page.substr(end));

@@ -13,9 +13,10 @@ namespace hvd::launcher {
 namespace {
 
 constexpr int kMaxPerHost = 1 << 16;  // slots, cores or GPUs of a host
+// Where CSM is installed by default; it is usually not in PATH.
 constexpr char kQueryFolder[] = "/opt/ibm/csm/bin/";
 
-// The first value of that key, however deep: answers for several nodes are lists of records.
+// The first value of that key at any depth: the output for several nodes is a list of records.
 std::optional<YAML::Node> find_key(const YAML::Node& node, const std::string& key) {
   if (!node.IsMap() && !node.IsSequence()) return std::nullopt;
   for (const auto& entry : node) {
@@ -44,7 +45,7 @@ Result<int> number_in_answer(const std::string& answer, const std::string& key) 
   return static_cast<int>(*number);
 }
 
-// From PATH, or from where it is installed by default.
+// Runs the program from PATH, or from its default directory.
 Result<std::string> ask(const SystemInfo& system, std::vector<std::string> query) {
   auto answer = system.output_of(query);
   if (answer.is_ok() || answer.status().code() != StatusCode::kNotFound) return answer;
@@ -52,7 +53,7 @@ Result<std::string> ask(const SystemInfo& system, std::vector<std::string> query
   return system.output_of(query);
 }
 
-// The hosts of one cluster are of one kind, the one that horovodrun runs on included.
+// Assumes that all hosts of the cluster are alike, including the host that horovodrun runs on.
 int threads_per_core(const SystemInfo& system) {
   const auto answer = system.output_of({"lscpu"});
   if (!answer.is_ok()) return 1;
@@ -65,6 +66,7 @@ int threads_per_core(const SystemInfo& system) {
   return 1;
 }
 
+// Asks for the first node only: all nodes of an allocation are alike.
 Result<Allocation> ask_csm(const SystemInfo& system, const std::string& id) {
   HVD_TRY_ASSIGN(const std::string allocation_answer,
                  ask(system, {"csm_allocation_query", "-a", id}));
@@ -81,7 +83,7 @@ Result<Allocation> ask_csm(const SystemInfo& system, const std::string& id) {
   return allocation;
 }
 
-// A file that names a host once for each of its slots.
+// The file lists each host once per slot.
 Result<std::vector<HostSlots>> hosts_in_file(const std::string& path) {
   HVD_TRY_ASSIGN(const std::string text, read_file(path));
   std::vector<HostSlots> hosts;
@@ -150,7 +152,7 @@ Result<Allocation> lsf_allocation(const SystemInfo& system) {
   }
   if (allocation.hosts.empty()) {
     return invalid_argument(
-        "LSB_JOBID is set, but LSF tells no hosts in LSB_DJOB_HOSTFILE or LSB_MCPU_HOSTS: give "
+        "LSB_JOBID is set, but LSB_DJOB_HOSTFILE and LSB_MCPU_HOSTS contain no hosts: give "
         "them with -H");
   }
   allocation.num_proc = slots_of(allocation.hosts);

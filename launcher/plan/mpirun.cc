@@ -11,9 +11,11 @@
 namespace hvd::launcher {
 namespace {
 
-// From here on mpirun starts its daemons itself, side by side, rather than by a tree of hosts.
+// From this number of hosts on, mpirun starts all daemons itself and concurrently, not along a tree
+// of hosts.
 constexpr size_t kManyHosts = 64;
 
+// Collects the words of a command line.
 class Arguments {
  public:
   void add(std::initializer_list<std::string_view> words) {
@@ -38,6 +40,8 @@ std::string ssh_arguments(const RemoteShell& shell) {
   return join(words, " ");
 }
 
+// As in Horovod 0.28. By default Open MPI binds each rank to one core, which all threads of the
+// rank would share.
 std::vector<std::string> default_binding(MpiImplementation implementation) {
   switch (implementation) {
     case MpiImplementation::kOpenMpi: return {"-bind-to", "none", "-map-by", "slot"};
@@ -49,6 +53,7 @@ std::vector<std::string> default_binding(MpiImplementation implementation) {
   return {};
 }
 
+// Open MPI and Spectrum MPI, which is based on it.
 MpirunCommand open_mpi_command(const MpirunJob& job) {
   Arguments list;
   list.add({"mpirun", "--allow-run-as-root", "--tag-output"});
@@ -78,6 +83,7 @@ MpirunCommand open_mpi_command(const MpirunJob& job) {
   return {list.take(), {}};
 }
 
+// MPICH and Intel MPI. Hydra takes arguments for ssh from its environment only.
 Result<MpirunCommand> hydra_command(const MpirunJob& job) {
   const bool intel = job.implementation == MpiImplementation::kIntel;
   const std::string name = intel ? "Intel MPI" : "MPICH";
@@ -85,10 +91,10 @@ Result<MpirunCommand> hydra_command(const MpirunJob& job) {
   for (const HostSlots& host : job.hosts) {
     hosts.push_back(host.name);
     if (host.slots != job.hosts.front().slots) {
-      return invalid_argument(
-          fmt::format("{} takes as many processes from each host, not {}: give all of them the "
-                      "same slots, or leave --mpi out",
-                      name, to_string(job.hosts)));
+      return invalid_argument(fmt::format(
+          "{} needs the same number of processes on each host, not {}: give all hosts the "
+          "same slots, or leave --mpi out",
+          name, to_string(job.hosts)));
     }
   }
   if (job.interfaces.size() > 1) {
@@ -117,17 +123,18 @@ Result<MpirunCommand> hydra_command(const MpirunJob& job) {
 }  // namespace
 
 Result<MpiImplementation> recognise_mpi(std::string_view version_text) {
-  const auto says = [&](std::string_view word) {
+  const auto contains = [&](std::string_view word) {
     return version_text.find(word) != std::string_view::npos;
   };
-  if (says("Spectrum MPI")) return MpiImplementation::kSpectrum;
-  if (says("Open MPI") || says("OpenRTE")) return MpiImplementation::kOpenMpi;
-  if (says("Intel(R) MPI")) return MpiImplementation::kIntel;
-  if (says("MPICH") || says("HYDRA")) return MpiImplementation::kMpich;
-  return invalid_argument(
-      fmt::format("mpirun says \"{}\" of itself: known are Open MPI, Spectrum MPI, MPICH and Intel "
-                  "MPI; without --mpi horovodrun starts the ranks itself",
-                  trimmed(version_text.substr(0, version_text.find('\n')))));
+  // Spectrum MPI first: it is based on Open MPI, and its text may name both.
+  if (contains("Spectrum MPI")) return MpiImplementation::kSpectrum;
+  if (contains("Open MPI") || contains("OpenRTE")) return MpiImplementation::kOpenMpi;
+  if (contains("Intel(R) MPI")) return MpiImplementation::kIntel;
+  if (contains("MPICH") || contains("HYDRA")) return MpiImplementation::kMpich;
+  return invalid_argument(fmt::format(
+      "mpirun --version reports \"{}\": supported are Open MPI, Spectrum MPI, MPICH and "
+      "Intel MPI; without --mpi horovodrun starts the ranks itself",
+      trimmed(version_text.substr(0, version_text.find('\n')))));
 }
 
 bool is_hydra(MpiImplementation implementation) {

@@ -35,7 +35,7 @@ TEST(Mpirun, ImplementationsAreRecognisedByWhatTheySay) {
   EXPECT_EQ(*recognise_mpi("Intel(R) MPI Library for Linux* OS, Version 2021 (HYDRA)"),
             Implementation::kIntel);
   EXPECT_THAT(recognise_mpi("toy 1.0\n").status().message(),
-              HasSubstr("mpirun says \"toy 1.0\" of itself: known are"));
+              HasSubstr("mpirun --version reports \"toy 1.0\": supported are"));
 }
 
 TEST(Mpirun, OpenMpiGetsItsWords) {
@@ -97,7 +97,7 @@ TEST(Mpirun, WhatHydraCannotDoIsRefused) {
   job = small_job(Implementation::kIntel);
   job.hosts[1].slots = 3;
   EXPECT_THAT(mpirun_command(job).status().message(),
-              HasSubstr("Intel MPI takes as many processes from each host, not a:2,b:3"));
+              HasSubstr("Intel MPI needs the same number of processes on each host, not a:2,b:3"));
 }
 
 TEST(Mpirun, ManyHostsAreStartedSideBySide) {

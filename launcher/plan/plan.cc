@@ -29,7 +29,7 @@ constexpr char kExample[] = "as in horovodrun -np 4 python train.py";
 
 enum class LaunchMethod { kNative, kMpirun, kJsrun };
 
-// Where the job is to run. `allocation` is there when a scheduler has said so and not the user.
+// Where the job runs. `allocation` is set if the hosts are from a scheduler and not from the user.
 struct Resources {
   std::vector<HostSlots> hosts;
   int num_proc = 1;
@@ -40,13 +40,14 @@ std::chrono::seconds whole_seconds(Config::Seconds time) {
   return std::chrono::seconds(static_cast<int64_t>(std::ceil(time.count())));
 }
 
-// What -x of mpirun understands; MPI's own variables mpirun passes on by itself.
+// Whether mpirun -x accepts the name. mpirun forwards MPI's own variables by itself.
 bool is_variable_name(std::string_view name) {
   if (name.starts_with("OMPI_") || name.starts_with("PMIX_")) return false;
   return std::all_of(name.begin(), name.end(),
                      [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
+// Makes one plan. `system` must outlive it.
 class Planner {
  public:
   Planner(CommandLine line, const SystemInfo& system)
@@ -57,6 +58,8 @@ class Planner {
     plan_.warnings = std::move(line.warnings);
   }
 
+  // The order of checks is the order in which users see errors: files and settings first, then the
+  // command, then hosts.
   Result<Plan> make() {
     HVD_TRY(read_config_file());
     HVD_TRY(make_environment());
@@ -74,7 +77,7 @@ class Planner {
   }
 
  private:
-  // What everything needs ------------------------------------------------------------------------
+  // Common parts ---------------------------------------------------------------------------------
 
   Status read_config_file() {
     if (!options_.config_file) return Status::ok();
@@ -83,7 +86,7 @@ class Planner {
     return apply_config_file(*text, *options_.config_file, options_, plan_.warnings);
   }
 
-  // Also lets the core look at it: what no rank would accept is not handed to a thousand of them.
+  // Also lets the core check the settings, so that one error replaces one error per rank.
   Status make_environment() {
     environment_ = exported_environment(system_.environment);
     add_flag_variables(options_, environment_);
@@ -97,6 +100,7 @@ class Planner {
     return Status::ok();
   }
 
+  // A key file that cannot be read is an error here; ssh would only warn and try other keys.
   Status make_shell() {
     shell_.program = kubernetes_shell(system_).value_or("ssh");
     shell_.port = options_.ssh_port;
@@ -124,7 +128,7 @@ class Planner {
 
   // Hosts and processes --------------------------------------------------------------------------
 
-  // From flags; empty when they name none.
+  // The hosts of -H or --hostfile; empty without these flags.
   Result<std::vector<HostSlots>> given_hosts() const {
     if (options_.hosts) {
       auto hosts = parse_host_list(*options_.hosts);
@@ -141,6 +145,7 @@ class Planner {
     return invalid_argument(fmt::format("-np is missing: how many processes? {}", kExample));
   }
 
+  // In this order: the user's hosts, the scheduler's allocation, this machine alone.
   Result<Resources> find_resources() const {
     Resources resources;
     if (options_.hosts || options_.hostfile) {
@@ -153,7 +158,8 @@ class Planner {
     if (resources.allocation) {
       resources.hosts = resources.allocation->hosts;
       resources.num_proc = options_.num_proc.value_or(resources.allocation->num_proc);
-      // On a host alone there is nothing to divide: it takes what it is told to, as this one does.
+      // With a single allocated host, -np may exceed its slots (oversubscription), as for
+      // localhost.
       if (resources.hosts.size() == 1) {
         resources.hosts[0].slots = std::max(resources.hosts[0].slots, resources.num_proc);
       }
@@ -172,7 +178,7 @@ class Planner {
         fmt::format("{} has allocated fewer slots", resources.allocation->scheduler));
   }
 
-  // A job that keeps its size --------------------------------------------------------------------
+  // Jobs of fixed size ---------------------------------------------------------------------------
 
   Result<Action> job() {
     HVD_TRY_ASSIGN(const Resources resources, find_resources());
@@ -185,6 +191,8 @@ class Planner {
     return Action(std::move(launch));
   }
 
+  // A flag decides. Without one, jsrun is the default where LSF's resources are known and jsrun
+  // exists.
   Result<LaunchMethod> choose_launch_method(const Resources& resources) const {
     if (options_.use_jsrun && !is_under_lsf(system_)) {
       return invalid_argument("--jsrun works on LSF clusters only, and LSB_JOBID is not set");
@@ -218,6 +226,8 @@ class Planner {
     return {options_.output_filename.value_or(""), options_.prefix_timestamp.value_or(false)};
   }
 
+  // mpirun and jsrun run on this host, so they get the complete environment, including
+  // host-specific variables; the flags name what they export.
   ProgramLaunch program_launch(const Resources& resources) const {
     ProgramLaunch launch;
     launch.environment = without_slot_variables(system_.environment);
@@ -230,14 +240,15 @@ class Planner {
     return launch;
   }
 
+  // Runs `mpirun --version` to recognise the implementation. Variables are exported by name: all
+  // exported ones, and the two that run_program() adds.
   Result<Action> mpirun(const Resources& resources) {
     HVD_TRY(assigned(resources).status());
     const auto version = system_.output_of({"mpirun", "--version"});
     if (!version.is_ok()) {
       return version.status().with_context(
           "--mpi needs Open MPI, Spectrum MPI, MPICH or Intel MPI; without it horovodrun starts "
-          "the "
-          "ranks itself");
+          "the ranks itself");
     }
     MpirunJob job{.num_proc = resources.num_proc,
                   .hosts = resources.hosts,
@@ -265,6 +276,7 @@ class Planner {
     return Action(std::move(launch));
   }
 
+  // Without --binding-args a rank file places the ranks, which needs the resources of a node.
   Result<Action> jsrun(const Resources& resources) const {
     JsrunJob job{.command = command_, .output = options_.output_filename.value_or("")};
     HVD_TRY_ASSIGN(job.mpi_arguments, shell_words("--mpi-args", options_.mpi_args));
@@ -291,10 +303,10 @@ class Planner {
     if (allocation.node) return *allocation.node;
     return invalid_argument(
         "--jsrun cannot tell the cores and GPUs of a host, because CSM_ALLOCATION_ID is not set: "
-        "say with --binding-args how to place the ranks");
+        "use --binding-args to place the ranks");
   }
 
-  // A job whose hosts come and go ----------------------------------------------------------------
+  // Elastic jobs ---------------------------------------------------------------------------------
 
   bool is_elastic() const { return options_.min_num_proc || options_.discovery_script; }
 
@@ -324,6 +336,7 @@ class Planner {
     return Action(std::move(elastic));
   }
 
+  // min <= num_proc <= max.
   static Status check_sizes(const ElasticLaunch& elastic) {
     if (elastic.min_num_proc > elastic.num_proc) {
       return invalid_argument(
@@ -336,6 +349,7 @@ class Planner {
     return Status::ok();
   }
 
+  // With a discovery script the hosts are found when the job runs; only the script is checked here.
   Status find_elastic_hosts(ElasticLaunch& elastic) const {
     if (options_.discovery_script) {
       elastic.discovery_script = *options_.discovery_script;
@@ -362,6 +376,7 @@ class Planner {
 
   // Other ----------------------------------------------------------------------------------------
 
+  // Uses the same hosts and shell as a job would. -np counts only for this machine alone.
   Result<Action> doctor() const {
     Doctor doctor;
     HVD_TRY_ASSIGN(doctor.hosts, given_hosts());
@@ -378,8 +393,8 @@ class Planner {
     return Action(std::move(doctor));
   }
 
-  // Only of those on the command line: a config file may well say how autotune works, and not
-  // whether it does.
+  // Warns about flags of the command line only: a config file often contains settings of autotune
+  // without turning it on.
   void warn_of_flags_without_effect() {
     const std::string_view elastic_section = flag_named("--min-np").section;
     for (const Flag& flag : flags()) {
@@ -405,8 +420,8 @@ class Planner {
 
   void warn(std::string text) { plan_.warnings.push_back(std::move(text)); }
 
-  const Options given_;  // on the command line
-  Options options_;      // the config file's as well
+  const Options given_;  // from the command line
+  Options options_;      // from the command line and the config file
   const std::vector<std::string> command_;
   const SystemInfo& system_;
   Plan plan_;

@@ -318,7 +318,7 @@ TEST_F(PlanTest, CheckBuildTicksWhatIsThere) {
             "    [X] NCCL\n    [ ] DDL\n    [ ] CCL\n    [X] MPI\n    [X] Gloo\n");
   programs_["/venv/bin/python3"] = "tensorflow\n";
   EXPECT_THAT(action<PrintText>("-cb").text, HasSubstr("[X] TensorFlow\n    [ ] PyTorch"))
-      << "the Python beside horovodrun comes first";
+      << "the Python in the directory of horovodrun is tried first";
 }
 
 TEST_F(PlanTest, VersionAndHelpAreText) {

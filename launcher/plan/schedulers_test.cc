@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 using Answers = std::map<std::vector<std::string>, std::string>;
 
-// SystemInfo in which these variables are set and these programs are there.
+// A SystemInfo with these variables and these programs.
 SystemInfo with(Environment environment, Answers answers = {}) {
   SystemInfo system{.environment = std::move(environment)};
   system.output_of = [answers = std::move(answers)](const auto& command) -> Result<std::string> {
@@ -88,7 +88,7 @@ TEST(Slurm, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_EQ(complaint(with({{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_NTASKS", "0"}})),
             "SLURM_NTASKS: \"0\": accepted is a whole number from 1");
   EXPECT_EQ(complaint(with({{"SLURM_JOB_NODELIST", "n[1-4]"}, {"SLURM_TASKS_PER_NODE", "1"}})),
-            "SLURM_JOB_NODELIST names 4 hosts, but SLURM_TASKS_PER_NODE=1 speaks of 1: start "
+            "SLURM_JOB_NODELIST names 4 hosts, but SLURM_TASKS_PER_NODE=1 describes 1: start "
             "horovodrun from the batch script and not by srun, or give hosts with -H");
 }
 
@@ -101,7 +101,7 @@ TEST(Lsf, ItsVariablesGiveHostsAndSlots) {
       "h1:2,h2:1 for 3");
   EXPECT_EQ(complaint(with({{"LSB_JOBID", "7"}, {"LSB_MCPU_HOSTS", "h1 4 h2"}})),
             "LSB_MCPU_HOSTS: \"h1 4 h2\": accepted is hosts and slots, as in h1 4 h2 4");
-  EXPECT_THAT(complaint(with({{"LSB_JOBID", "7"}})), HasSubstr("LSF tells no hosts"));
+  EXPECT_THAT(complaint(with({{"LSB_JOBID", "7"}})), HasSubstr("contain no hosts"));
 }
 
 constexpr char kAllocation[] =

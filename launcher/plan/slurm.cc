@@ -11,19 +11,21 @@
 namespace hvd::launcher {
 namespace {
 
-// Beyond any cluster; keeps a mistyped range from filling memory.
+// More than any cluster has. Prevents that a mistyped range fills the memory.
 constexpr size_t kMaxHosts = 1 << 16;
 
+// The usual form of errors about values.
 Status malformed(std::string_view text, std::string_view accepted) {
   return invalid_argument(fmt::format("\"{}\": accepted is {}", text, accepted));
 }
 
+// At most nine digits, so that the number fits an int.
 bool is_digits(std::string_view text) {
   return !text.empty() && text.size() <= 9 &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
-// "01-03,7" between brackets, each with as many digits as it was written with.
+// Expands "01-03,7", the text between brackets, and keeps the number of digits.
 bool expand_ranges(std::string_view text, std::vector<std::string>& numbers) {
   for (const std::string_view range : split(text, ',')) {
     const size_t dash = range.find('-');
@@ -40,7 +42,7 @@ bool expand_ranges(std::string_view text, std::vector<std::string>& numbers) {
   return numbers.size() <= kMaxHosts;
 }
 
-// One name with any number of brackets in it.
+// Expands one name with any number of brackets.
 bool expand_name(std::string_view text, std::vector<std::string>& names) {
   std::vector<std::string> begun = {""};
   while (!text.empty()) {
@@ -66,7 +68,7 @@ bool expand_name(std::string_view text, std::vector<std::string>& names) {
   return names.size() <= kMaxHosts;
 }
 
-// At commas outside of brackets.
+// Splits at commas outside of brackets.
 std::vector<std::string_view> split_names(std::string_view text) {
   std::vector<std::string_view> parts;
   size_t begin = 0;
@@ -120,13 +122,14 @@ Result<Allocation> slurm_allocation(const SystemInfo& system) {
   const std::string tasks = system.variable("SLURM_TASKS_PER_NODE");
   std::vector<int> counts(names->size(), 1);
   if (!tasks.empty()) {
-    const auto told = expand_task_counts(tasks);
-    if (!told.is_ok()) return told.status().with_context("SLURM_TASKS_PER_NODE");
-    counts = *told;
+    const auto expanded = expand_task_counts(tasks);
+    if (!expanded.is_ok()) return expanded.status().with_context("SLURM_TASKS_PER_NODE");
+    counts = *expanded;
   }
+  // Under srun, SLURM_TASKS_PER_NODE may describe the step, but SLURM_JOB_NODELIST the job.
   if (counts.size() != names->size()) {
     return invalid_argument(fmt::format(
-        "SLURM_JOB_NODELIST names {} hosts, but SLURM_TASKS_PER_NODE={} speaks of {}: start "
+        "SLURM_JOB_NODELIST names {} hosts, but SLURM_TASKS_PER_NODE={} describes {}: start "
         "horovodrun from the batch script and not by srun, or give hosts with -H",
         names->size(), tasks, counts.size()));
   }

@@ -25,13 +25,14 @@ extern char** environ;
 namespace hvd::launcher {
 namespace {
 
-// Below the silence after which the launcher gives up a host that asks Python for the doctor.
+// Less than the 7 s of silence after which the launcher treats a host as lost: an agent that runs
+// Python for --doctor sends nothing meanwhile.
 constexpr std::chrono::seconds kCommandTimeout{5};
 
-// A process in a group of its own, so that it can be ended with its children.
+// A process in its own group, so that it can be killed with its children.
 class Child {
  public:
-  // Standard output goes to `output`.
+  // Standard output is connected to `output`.
   static Result<Child> start(const std::vector<std::string>& command, const Fd& output) {
     std::vector<char*> arguments;
     for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -56,7 +57,7 @@ class Child {
     return child;
   }
 
-  // Whether it ended before the deadline.
+  // Waits for the end; false at the deadline.
   bool ends(Deadline deadline) const {
     const Fd life(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
     pollfd entry{.fd = life.get(), .events = POLLIN, .revents = 0};
@@ -66,7 +67,7 @@ class Child {
     return true;
   }
 
-  // Its exit code, or 128 and the signal that has ended it; waits for the end.
+  // Waits for the end. Returns the exit code, or 128 + signal.
   int collect() {
     int status = 0;
     while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
@@ -83,7 +84,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-// What arrives until the other end is closed; false when the deadline came first.
+// Reads until the other end is closed; false if the deadline expires first.
 Result<bool> read_to_end(const Fd& fd, Deadline deadline, std::string& text) {
   std::array<char, 4096> buffer;
   while (true) {
@@ -107,6 +108,7 @@ std::string SystemInfo::variable(const std::string& name) const {
 }
 
 Result<std::string> run_python(const SystemInfo& system, const std::string& script) {
+  // pip installs horovodrun into the same directory as the python3 of a virtual environment.
   const auto beside = std::filesystem::path(system.own_program).parent_path() / "python3";
   Result<std::string> answer = not_found("");
   for (const std::string& python :
@@ -139,19 +141,20 @@ SystemInfo this_system() {
   return result;
 }
 
+// Waits for the end of the pipe and for the end of the program: either may come first.
 Result<std::string> capture_output(const std::vector<std::string>& command, Deadline deadline) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return io_error("pipe", errno);
   const Fd output(ends[0]);
   Fd input(ends[1]);
   HVD_TRY_ASSIGN(Child child, Child::start(command, input));
-  input.reset();  // so that its end is ours
+  input.reset();  // otherwise this process keeps the pipe open and never reads its end
   std::string text;
   const auto closed = read_to_end(output, deadline, text);
   if (!closed.is_ok() || !*closed || !child.ends(deadline)) {
     child.kill_all();
     if (!closed.is_ok()) return closed.status();
-    return timeout_error(fmt::format("{} does not come to an end", command[0]));
+    return timeout_error(fmt::format("{} does not end", command[0]));
   }
   const int code = child.collect();
   if (code != 0) return unavailable(fmt::format("{} ended with exit code {}", command[0], code));
