@@ -16,7 +16,7 @@ def sources() -> str:
         if path.suffix in (".cc", ".h", ".py") and not path.stem.endswith("_test")
     ]
     text = "\n".join(path.read_text() for path in files)
-    return re.sub(r'"\s*\n\s*f?"', "", text)
+    return re.sub(r"""["']\s*\n\s*f?["']""", "", text)
 
 
 def test_every_message_of_the_page_is_one_that_we_write():
