@@ -25,7 +25,7 @@ namespace hvd {
 struct MeshOptions {
   std::vector<int> job_ranks;  // by rank of the communicator: the rank that failures name
   WaitPolicy policy;
-  bool hosts_share_memory = false;
+  bool hosts_share_memory = false;  // see Transport
   // A closed link is often the consequence of a failure elsewhere, whose message is still on its
   // way to us. The mesh waits this long for that message before it reports the peer as lost. The
   // death of the peer itself is reported in the same way, and sooner.
@@ -67,7 +67,9 @@ class Mesh final : public Transport {
   // Ends the communicator because of `peer`, and returns the first failure of the job.
   Status lose(int peer, const Status& why);
 
+  // Looks up the link to `to`, which may open a connection.
   Status connect(int to, Deadline deadline);
+  // Stores the links that peers have opened since the last call.
   void take_arrivals(LinkProvider& provider);
   // 0 when no bytes have arrived, or not even the link.
   Result<size_t> read_some(int from, Bytes in);
@@ -75,6 +77,7 @@ class Mesh final : public Transport {
   bool reads_socket(int from) const;
   // Reads until `in` is full.
   Status fill(int from, Bytes in, size_t still_to_come, Deadline deadline);
+  // recv_pieces() through the scratch, or directly from the memory of a link that can peek.
   Status pieces_by_copy(int from, size_t size, size_t unit, Consume consume, Deadline deadline);
   Status pieces_in_place(int from, size_t size, size_t unit, Consume consume, Deadline deadline);
   Status hand_over(ConstBytes piece, int from, Consume consume);

@@ -68,7 +68,8 @@ class Fabric::Impl {
   // received the loss.
   void inform_late_ranks(int lost);
 
-  // Steps of join().
+  // Steps of join(): listen; exchange records through the rendezvous server; start hvd-net; connect
+  // the watch.
   Status bind_listeners(PeerRecord& record, std::vector<Fd>& listeners);
   Status gather(const PeerRecord& record, Deadline deadline);
   Status start(Fd local_listener, std::vector<Fd> listeners);
@@ -87,17 +88,22 @@ class Fabric::Impl {
                                                           Made& made);
   Result<std::unique_ptr<LinkProvider>> make_stream_provider(const CommunicatorContext& context)
       HVD_EXCLUDES(meshes_mutex_);
+  // Whether every host with several ranks shares memory; all ranks get the same answer.
   Result<bool> hosts_share_memory(uint64_t communicator, const Topology& topology,
                                   const std::vector<int>& ranks, Deadline deadline);
+  // The connection of one edge of the control tree: the child opens it, the parent accepts it.
   Result<Channel> open_control(uint64_t communicator, int to, Deadline deadline);
   Result<Channel> accept_control(uint64_t communicator, int from, Deadline deadline);
-  // `first_rank`: the first rank of the communicator on the host.
+  // Key at the rendezvous server; `first_rank` is the first rank of the communicator on the host.
   std::string shared_memory_key(uint64_t communicator, int first_rank) const;
 
   // On the thread hvd-net.
   void run() noexcept;
+  // One round: waits for events and handles them.
   void serve();
+  // Passes an authenticated connection to its owner, by the purpose in its greeting.
   Status on_peer(const Hello& hello, AuthenticatedStream peer);
+  // The pid of the peer's process, or 0 if it is not visible here or is this process.
   int watchable_pid(int peer) const;
 
   // Constant once join() has returned.
@@ -111,7 +117,7 @@ class Fabric::Impl {
   WaitPolicy policy_;
   bool entered_ = false;  // we are in the group of this round at the rendezvous server
 
-  LifelineHolder lifelines_;
+  LifelineHolder lifelines_;  // installed on hvd-net
   std::unique_ptr<Poller> poller_;
   std::unique_ptr<PeerWatch> watch_;
   std::unique_ptr<SocketWaker> waker_;

@@ -69,6 +69,8 @@ class PeerAcceptor {
 
  private:
   struct PendingPeer;
+  // accepted and authenticated → greet() → advance() until the greeting is complete → admit()
+  //                                                                                └→ refuse()
   void greet(AuthenticatedStream peer);
   void advance(uint64_t token);
   Status admit(const ByteBuffer& message, AuthenticatedStream peer);
