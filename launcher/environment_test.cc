@@ -21,7 +21,7 @@ StartRanks job() {
   return job;
 }
 
-TEST(Environment, ARankKnowsItsPlaceAndTheWayToTheOthers) {
+TEST(Environment, ARankGetsItsSlotAndTheRendezvousServer) {
   EXPECT_THAT(
       rank_environment({}, job(), kSlot, kStore, {}),
       IsSupersetOf({"HOROVOD_RANK=2", "HOROVOD_SIZE=4", "HOROVOD_LOCAL_RANK=0",
@@ -32,7 +32,7 @@ TEST(Environment, ARankKnowsItsPlaceAndTheWayToTheOthers) {
                     "_HOROVOD_SECRET_KEY=hush"}));
 }
 
-TEST(Environment, TheJobsVariablesWinOverTheHostsAndItsPlaceOverBoth) {
+TEST(Environment, JobVariablesOverrideTheHostsAndSlotVariablesOverrideBoth) {
   StartRanks start = job();
   start.environment = {"PATH=/job", "HOROVOD_RANK=7", "PYTHONUNBUFFERED="};
   const auto made = rank_environment({"PATH=/host", "HOME=/me", "_HOROVOD_SECRET_KEY=old"}, start,
@@ -56,7 +56,7 @@ TEST(Environment, InterfacesOfTheCommandLineWinAndLoopbackDoesNot) {
                             "NCCL_SOCKET_IFNAME=eth0,eth1"}));
 }
 
-TEST(Environment, TlsIsAsTheStoreHasIt) {
+TEST(Environment, TlsIsThatOfTheRendezvousServer) {
   StartRanks start = job();
   start.environment = {"HOROVOD_TLS=1"};
   EXPECT_THAT(rank_environment({}, start, kSlot, kStore, {}), Contains("HOROVOD_TLS=0"));

@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(HostChecks, RanksStartAtHomeWhereTheJobsFolderIsNot) {
+TEST(HostChecks, RanksStartAtHomeIfTheJobsDirectoryIsMissing) {
   setenv("HOME", "/usr", 1);
   StartRanks job;
   std::string warning;
@@ -34,7 +34,7 @@ TEST(HostChecks, RanksStartAtHomeWhereTheJobsFolderIsNot) {
   EXPECT_EQ(usable_directory(job, warning), "/");
 }
 
-TEST(HostChecks, OfTheInterfacesOfAJobAHostUsesThoseThatItHas) {
+TEST(HostChecks, AHostUsesTheInterfacesOfTheJobThatItHas) {
   StartRanks job;
   EXPECT_THAT(*usable_interfaces(job), IsEmpty()) << "no restriction";
   job.one_host = true;
@@ -50,7 +50,7 @@ TEST(HostChecks, OfTheInterfacesOfAJobAHostUsesThoseThatItHas) {
   EXPECT_THAT(none.status().message(), HasSubstr("there are: lo"));
 }
 
-TEST(HostChecks, TheStoreOfAnotherJobIsNotTakenForOurs) {
+TEST(HostChecks, TheRendezvousServerOfAnotherJobIsRejected) {
   const Secret secret = Secret::generate();
   const auto ours = start_rendezvous(secret, /*one_host=*/true, {}, /*tls=*/false);
   const auto other = start_rendezvous(Secret::generate(), /*one_host=*/true, {}, /*tls=*/false);
@@ -66,7 +66,7 @@ TEST(HostChecks, TheStoreOfAnotherJobIsNotTakenForOurs) {
   EXPECT_EQ(found->to_string(), ours->addresses.front());
 }
 
-TEST(HostChecks, TheStoreListensOnTheInterfacesOfTheJobAlone) {
+TEST(HostChecks, TheRendezvousServerListensOnlyOnTheInterfacesOfTheJob) {
   const auto rendezvous =
       start_rendezvous(Secret::generate(), /*one_host=*/false, {"lo", "no-such-0"}, false);
   ASSERT_OK(rendezvous);
@@ -79,7 +79,7 @@ TEST(HostChecks, TheStoreListensOnTheInterfacesOfTheJobAlone) {
               start_rendezvous(Secret::generate(), false, {"no-such-0"}, false));
 }
 
-TEST(HostChecks, SaysWhyACommandDoesNotRun) {
+TEST(HostChecks, ExplainsWhyACommandDoesNotRun) {
   const Status missing = not_found("");
   EXPECT_EQ(explain_command("train", missing), "there is no command \"train\" in PATH");
   EXPECT_EQ(explain_command("./train", missing), "there is no command \"./train\"");

@@ -88,7 +88,7 @@ class LinkTest : public ::testing::Test {
   std::unique_ptr<Link> launcher_;
 };
 
-TEST_F(LinkTest, MessagesArriveBehindWhatAShellHasWritten) {
+TEST_F(LinkTest, MessagesArriveAfterOutputOfAShell) {
   const std::string greeting = "Welcome!\n\x01horovod";
   ASSERT_EQ(static_cast<ssize_t>(greeting.size()),
             ::write(to_launcher_, greeting.data(), greeting.size()));
@@ -102,7 +102,7 @@ TEST_F(LinkTest, MessagesArriveBehindWhatAShellHasWritten) {
   EXPECT_EQ(std::vector<Message>{Alive{}}, all_of(*agent_));
 }
 
-TEST_F(LinkTest, WhatTheOtherSideDoesNotTakeIsKept) {
+TEST_F(LinkTest, MessagesThatTheOtherSideDoesNotReadAreKept) {
   const RankOutput much{0, OutputStream::kStdout, std::string(size_t{300} << 10, 'x')};
   agent_->send(much);
   agent_->flush();
@@ -116,7 +116,7 @@ TEST_F(LinkTest, WhatTheOtherSideDoesNotTakeIsKept) {
   EXPECT_FALSE(agent_->wants_write());
 }
 
-TEST_F(LinkTest, TheEndOfTheOtherSideIsTold) {
+TEST_F(LinkTest, TheEndOfTheOtherSideIsReported) {
   agent_.reset();
   EXPECT_CODE(StatusCode::kPeerLost, launcher_->fill());
 }

@@ -24,7 +24,7 @@ TEST(Remote, OwnNamesAreLocalAndOthersAreNot) {
   EXPECT_FALSE(is_local("no.such.host.invalid"));
 }
 
-TEST(Remote, SshIsToldWhatTheUserSaysAndNothingAboutHostKeys) {
+TEST(Remote, SshGetsTheUsersOptionsAndNoneAboutHostKeys) {
   RemoteShell shell;
   shell.port = 2222;
   shell.identity_file = "/keys/id";
@@ -42,7 +42,7 @@ TEST(Remote, AnotherShellGetsHostAndCommandAlone) {
               ElementsAre("/no/such/helper", "b", "run it"));
 }
 
-TEST(Remote, TheHelperOfKubernetesPassesStandardInputOn) {
+TEST(Remote, TheKubernetesHelperForwardsStandardInput) {
   const std::string helper =
       "#!/bin/sh\nPOD=$1\nshift\n/opt/kube/kubectl exec ${POD} -- /bin/sh -c \"$*\"\n";
   EXPECT_THAT(with_standard_input(helper), HasSubstr("kubectl exec -i ${POD} --"));
@@ -50,7 +50,7 @@ TEST(Remote, TheHelperOfKubernetesPassesStandardInputOn) {
   EXPECT_EQ("#!/bin/sh\nrsh \"$@\"\n", with_standard_input("#!/bin/sh\nrsh \"$@\"\n"));
 }
 
-TEST(Remote, AnAgentIsLookedForInBothPaths) {
+TEST(Remote, AnAgentIsSearchedInBothPaths) {
   const std::filesystem::path folder = ::testing::TempDir() + "it's my bin";
   std::filesystem::create_directory(folder);
   const std::string program = folder / "horovodrun";
@@ -67,7 +67,7 @@ std::string explain(const std::string& diagnostics, int code = 255) {
   return explain_remote({}, "b", code << 8, diagnostics);
 }
 
-TEST(Remote, WhatSshSaysIsExplained) {
+TEST(Remote, MessagesOfSshAreExplained) {
   EXPECT_THAT(explain("ssh: Could not resolve hostname b: Name or service not known\r\n"),
               HasSubstr("check its spelling"));
   EXPECT_THAT(explain("No ECDSA host key is known for b\nHost key verification failed.\n"),
@@ -81,7 +81,7 @@ TEST(Remote, WhatSshSaysIsExplained) {
               HasSubstr("ssh ended before horovodrun started there, with exit code 255"));
 }
 
-TEST(Remote, WhatSshSaysIsShownAsWell) {
+TEST(Remote, MessagesOfSshAreQuoted) {
   EXPECT_THAT(explain("line one\r\nline two\r\n"), HasSubstr("\n  | line one\n  | line two"));
   EXPECT_THAT(explain(""), Not(HasSubstr("|")));
 }

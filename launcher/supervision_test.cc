@@ -91,7 +91,7 @@ TEST_F(SupervisionTest, AJobWhoseRanksAllEndWellIsASuccess) {
   EXPECT_EQ("", printed_);
 }
 
-TEST_F(SupervisionTest, AHostThatCannotBeReachedStartsNothingAndEveryOneIsNamed) {
+TEST_F(SupervisionTest, NothingStartsWithUnreachableHostsAndAllAreNamed) {
   job_.host_failed(1, "no route", now_);
   EXPECT_THAT(decided(), ElementsAre("drop 1"));
   EXPECT_FALSE(job_.finished());  // the other host may also fail, and its reason is reported
@@ -115,7 +115,7 @@ TEST_F(SupervisionTest, AHostThatIsNotReadyInTimeIsGivenUp) {
   EXPECT_THAT(printed_, HasSubstr("--start-timeout"));
 }
 
-TEST_F(SupervisionTest, AFailedRankStopsTheOthersAndIsBlamed) {
+TEST_F(SupervisionTest, AFailedRankStopsTheOtherRanksAndIsReported) {
   start();
   job_.rank_exited(2, exit_with(3), now_);
   EXPECT_THAT(decided(), ElementsAre("stop 0 5000", "stop 1 5000"));
@@ -136,7 +136,7 @@ TEST_F(SupervisionTest, AFailedRankStopsTheOthersAndIsBlamed) {
   }
 }
 
-TEST_F(SupervisionTest, WhoWasKilledIsToBlameThoughOthersWereFasterToFail) {
+TEST_F(SupervisionTest, AKilledRankIsTheFailedRankEvenIfReportedLater) {
   start();
   job_.rank_exited(0, exit_with(1), now_);
   job_.rank_exited(1, killed_by(SIGTERM), now_);

@@ -19,7 +19,7 @@ HostRecord well(const std::string& name, bool remote) {
   return host;
 }
 
-TEST(Verdict, NothingIsInTheWayOfHealthyHosts) {
+TEST(Verdict, HealthyHostsHaveNoProblems) {
   const Measurement fast{"10.0.0.2:7000", 50'000, 1'100'000'000, ""};
   const Verdict verdict = make_verdict({well("a", false), well("b", true)}, {{0, 1, fast}});
   EXPECT_EQ(0, verdict.problems);
@@ -32,7 +32,7 @@ TEST(Verdict, NothingIsInTheWayOfHealthyHosts) {
   EXPECT_THAT(verdict.text, Not(HasSubstr("[!!]")));
 }
 
-TEST(Verdict, EveryProblemComesWithItsRemedy) {
+TEST(Verdict, EveryProblemHasARemedy) {
   HostRecord narrow = well("b", true);
   narrow.slots = 8;
   narrow.findings->shared_memory = uint64_t{64} << 20;

@@ -124,7 +124,7 @@ TEST(CommandLine, MistakesAreNamed) {
   for (const auto& [words, message] : mistakes) EXPECT_EQ(complaint(words), message);
 }
 
-TEST(Flags, NoNameStandsInTheTableTwice) {
+TEST(Flags, NoNameIsInTheTableTwice) {
   std::set<std::string_view> seen;
   for (const Flag& flag : flags()) {
     for (const std::string_view names :

@@ -41,7 +41,7 @@ TEST(ConfigFile, EveryKeyOfTheTableSetsItsFlag) {
   }
 }
 
-TEST(ConfigFile, YesInTheFileIsNoForFlagsThatSayWithout) {
+TEST(ConfigFile, TrueInTheFileIsFalseForInvertedFlags) {
   const Options on = apply("stall_check: {enabled: true}\nlogging: {with_timestamp: on}").options;
   EXPECT_EQ(on.no_stall_check, false);
   EXPECT_EQ(on.log_without_timestamp, false);
@@ -64,7 +64,7 @@ TEST(ConfigFile, NamesTheController) {
   EXPECT_EQ(apply("controller: Gloo").options.use_gloo, true);
 }
 
-TEST(ConfigFile, WhatIsEmptySaysNothing) {
+TEST(ConfigFile, EmptyKeysAreIgnored) {
   for (const char* text :
        {"", "# nothing\n", "params:\n", "autotune:\n  log_file:\n", "controller:\n"}) {
     const Outcome outcome = apply(text);

@@ -16,14 +16,14 @@ TEST(Hosts, AListNamesHostsAndSlots) {
                           HostSlots{"10.0.0.1", 1}));
 }
 
-TEST(Hosts, SlotsOfTheSameHostAddUpWhereItFirstStood) {
+TEST(Hosts, SlotsOfTheSameHostAddUpAtItsFirstPosition) {
   EXPECT_THAT(*parse_host_list("a:1,b:2,a:3,c:0"),
               ElementsAre(HostSlots{"a", 4}, HostSlots{"b", 2}));
   EXPECT_THAT(*parse_host_file("a\na\nb slots=2\na\n", "f"),
               ElementsAre(HostSlots{"a", 3}, HostSlots{"b", 2}));
 }
 
-TEST(Hosts, WhatIsNoListIsRefused) {
+TEST(Hosts, MalformedListsAreRejected) {
   for (const char* bad :
        {"", "h1", "h1:", "h1:x", "h1:-1", "h1:2,,h2:2", "h 1:2", "h1:2:3", "::1:2", "[::1]",
         "[::1:2", "[nonsense]:2", "-oProxyCommand=x:1", "h1;ls:1", "h1:99999999999"}) {
@@ -34,7 +34,7 @@ TEST(Hosts, WhatIsNoListIsRefused) {
   EXPECT_THAT(parse_host_list("fe80::1:2").status().message(), HasSubstr("written in brackets"));
 }
 
-TEST(Hosts, AFileMayHoldBlankLinesCommentsAndEveryWayToSayHowMany) {
+TEST(Hosts, AFileMayHaveBlankLinesCommentsAndEveryFormOfSlots) {
   const char* text =
       "# our hosts\n"
       "\n"

@@ -26,7 +26,7 @@ std::string line(const MpirunJob& job) {
   return command.is_ok() ? join(command->arguments, " ") : "";
 }
 
-TEST(Mpirun, ImplementationsAreRecognisedByWhatTheySay) {
+TEST(Mpirun, ImplementationsAreRecognisedByTheirVersionText) {
   EXPECT_EQ(*recognise_mpi("mpirun (Open MPI) 4.1.4\n\nReport bugs to ..."),
             Implementation::kOpenMpi);
   EXPECT_EQ(*recognise_mpi("OpenRTE 3"), Implementation::kOpenMpi);
@@ -38,7 +38,7 @@ TEST(Mpirun, ImplementationsAreRecognisedByWhatTheySay) {
               HasSubstr("mpirun --version reports \"toy 1.0\": supported are"));
 }
 
-TEST(Mpirun, OpenMpiGetsItsWords) {
+TEST(Mpirun, OpenMpiCommandLine) {
   EXPECT_EQ(line(small_job(Implementation::kOpenMpi)),
             "mpirun --allow-run-as-root --tag-output -np 4 -H a:2,b:2 -bind-to none -map-by slot "
             "-mca pml ob1 -mca btl ^openib -x PATH -x _HOROVOD_SECRET_KEY python train.py");
@@ -55,7 +55,7 @@ TEST(Mpirun, OpenMpiGetsItsWords) {
             "PATH -x _HOROVOD_SECRET_KEY -x A python train.py");
 }
 
-TEST(Mpirun, SpectrumMpiGetsItsWords) {
+TEST(Mpirun, SpectrumMpiCommandLine) {
   MpirunJob job = small_job(Implementation::kSpectrum);
   job.tcp = true;
   EXPECT_EQ(line(job),
@@ -63,7 +63,7 @@ TEST(Mpirun, SpectrumMpiGetsItsWords) {
             "socket -rank-by core -tcp -x PATH -x _HOROVOD_SECRET_KEY python train.py");
 }
 
-TEST(Mpirun, HydraGetsItsWordsAndItsEnvironment) {
+TEST(Mpirun, HydraCommandLineAndEnvironment) {
   MpirunJob job = small_job(Implementation::kMpich);
   job.interfaces = {"eth0"};
   job.output.directory = "out";
@@ -89,7 +89,7 @@ TEST(Mpirun, HydraIsWhatMpichAndIntelMpiStartRanksWith) {
   EXPECT_FALSE(is_hydra(Implementation::kSpectrum));
 }
 
-TEST(Mpirun, WhatHydraCannotDoIsRefused) {
+TEST(Mpirun, UnsupportedJobsOfHydraAreRejected) {
   MpirunJob job = small_job(Implementation::kMpich);
   job.interfaces = {"eth0", "eth1"};
   EXPECT_EQ(mpirun_command(job).status().message(),
@@ -100,7 +100,7 @@ TEST(Mpirun, WhatHydraCannotDoIsRefused) {
               HasSubstr("Intel MPI needs the same number of processes on each host, not a:2,b:3"));
 }
 
-TEST(Mpirun, ManyHostsAreStartedSideBySide) {
+TEST(Mpirun, ManyHostsAreStartedConcurrently) {
   MpirunJob job = small_job(Implementation::kOpenMpi);
   constexpr char kMany[] = "-mca plm_rsh_no_tree_spawn true -mca plm_rsh_num_concurrent 64";
   for (int i = 2; i < 63; ++i) job.hosts.push_back({"h" + std::to_string(i), 2});
@@ -133,7 +133,7 @@ TEST(Jsrun, SlotsThatDoNotFitAreRefused) {
               HasSubstr("1 cores are too few for 2 GPUs"));
 }
 
-TEST(Jsrun, GetsItsWords) {
+TEST(Jsrun, CommandLine) {
   JsrunJob job{.command = {"python", "train.py"}};
   auto command = jsrun_command(job);
   command[kRankFileArgument] = "FILE";

@@ -127,7 +127,7 @@ TEST_F(PlanTest, AFlagWinsOverTheConfigFileAndThatOverTheEnvironment) {
                                                         "ignored"));
 }
 
-TEST_F(PlanTest, TheEnvironmentHasItsSay) {
+TEST_F(PlanTest, SettingsOfTheEnvironmentAreUsed) {
   system_.environment["HOROVOD_START_TIMEOUT"] = "7";
   system_.environment["HOROVOD_TLS"] = "1";
   const auto launch = action<Launch>("-np 1 true");
@@ -136,7 +136,7 @@ TEST_F(PlanTest, TheEnvironmentHasItsSay) {
   EXPECT_EQ(plan("-np 1 --log-level INFO true").log_level, LogLevel::kInfo);
 }
 
-TEST_F(PlanTest, WhatIsWrongIsSaidBeforeAnythingStarts) {
+TEST_F(PlanTest, ErrorsAreReportedBeforeAnythingStarts) {
   system_.environment["HOME"] = "/nowhere";
   const std::vector<std::pair<std::string, std::string>> mistakes = {
       {"", "there is no command to run, as in horovodrun -np 4 python train.py"},
@@ -267,7 +267,7 @@ TEST_F(PlanTest, ElasticJobsAreReadWhole) {
   EXPECT_EQ(action<ElasticLaunch>("-np 3 --host-discovery-script s true").min_num_proc, 3);
 }
 
-TEST_F(PlanTest, ElasticJobsThatCannotBeAreRefused) {
+TEST_F(PlanTest, ImpossibleElasticJobsAreRejected) {
   const std::string script = file("no program");
   const std::vector<std::pair<std::string, std::string>> mistakes = {
       {"-np 2 --min-np 3 -H a:2,b:2 true", "--min-np 3 is above -np 2"},
@@ -297,7 +297,7 @@ TEST_F(PlanTest, TheDoctorNeedsNeitherCommandNorNumber) {
   EXPECT_EQ(doctor.shell.port, 22);
 }
 
-TEST_F(PlanTest, CheckBuildTicksWhatIsThere) {
+TEST_F(PlanTest, CheckBuildMarksWhatIsAvailable) {
   EXPECT_EQ(action<PrintText>("--check-build").text,
             "Horovod v" HVD_VERSION
             ":\n\n"

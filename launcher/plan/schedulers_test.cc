@@ -80,7 +80,7 @@ TEST(Slurm, AnAllocationGivesHostsSlotsAndTheNumberOfProcesses) {
   EXPECT_EQ(hosts(with({})), "none");
 }
 
-TEST(Slurm, WhatDoesNotFitTogetherIsRefused) {
+TEST(Slurm, ContradictingVariablesAreRejected) {
   EXPECT_EQ(complaint(with({{"SLURM_JOB_NODELIST", "n[1-"}})),
             "SLURM_JOB_NODELIST: \"n[1-\": accepted is a list of hosts, as in n[01-16],gpu1");
   EXPECT_EQ(complaint(with({{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_TASKS_PER_NODE", "many"}})),
@@ -110,7 +110,7 @@ constexpr char kNode[] =
     "---\nTOTAL_RECORDS: 1\nRECORD_1:\n  node_name: c01\n  discovered_cores: 44\n"
     "  discovered_gpus: 6\n...\n";
 
-TEST(Lsf, ClusterSystemManagementIsAskedForHostsAndGpus) {
+TEST(Lsf, ClusterSystemManagementReportsHostsAndGpus) {
   const Environment lsf = {{"LSB_JOBID", "7"}, {"CSM_ALLOCATION_ID", "5"}};
   const Answers answers = {{{"csm_allocation_query", "-a", "5"}, kAllocation},
                            {{"/opt/ibm/csm/bin/csm_node_attributes_query", "-n", "c01"}, kNode},
@@ -127,7 +127,7 @@ TEST(Lsf, ClusterSystemManagementIsAskedForHostsAndGpus) {
               HasSubstr("asking for allocation 5: there is no program"));
 }
 
-TEST(Lsf, AnswersThatSaySomethingElseAreRefused) {
+TEST(Lsf, MalformedAnswersAreRejected) {
   EXPECT_FALSE(parse_compute_nodes("state: done").is_ok());
   EXPECT_FALSE(parse_compute_nodes("compute_nodes:\n - [x]\n").is_ok());
   EXPECT_FALSE(parse_compute_nodes("{").is_ok());
@@ -144,7 +144,7 @@ TEST(Kubernetes, TheMpiOperatorsHostFileIsTheDefault) {
             "OMPI_MCA_orte_default_hostfile: /nowhere: No such file or directory");
 }
 
-TEST(Kubernetes, ItsHelperTakesThePlaceOfSsh) {
+TEST(Kubernetes, ItsHelperReplacesSsh) {
   EXPECT_EQ(kubernetes_shell(with({{"OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh"}})),
             "/etc/mpi/kubexec.sh");
   EXPECT_EQ(kubernetes_shell(with({{"OMPI_MCA_plm_rsh_agent", "ssh"}})), std::nullopt);

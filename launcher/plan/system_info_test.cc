@@ -21,7 +21,7 @@ TEST(CaptureOutput, ReturnsAllThatAProgramWrites) {
   EXPECT_EQ(*text, "19999\n20000\n");
 }
 
-TEST(CaptureOutput, TellsWhatIsNotThereFromWhatFails) {
+TEST(CaptureOutput, DistinguishesMissingProgramsFromFailures) {
   const Deadline deadline = Deadline::after(std::chrono::seconds(30));
   EXPECT_CODE(StatusCode::kNotFound, capture_output({"no-such-program"}, deadline));
   const auto failed = capture_output({"sh", "-c", "exit 3"}, deadline);
@@ -49,7 +49,7 @@ TEST(ReadFile, NamesTheFileThatCannotBeRead) {
   EXPECT_EQ(read_file("/tmp").status().message(), "/tmp: Is a directory");
 }
 
-TEST(ThisProcess, KnowsItsVariables) {
+TEST(ThisSystem, HasItsVariables) {
   setenv("HVD_PLAN_TEST", "a=b", 1);
   EXPECT_EQ(this_system().variable("HVD_PLAN_TEST"), "a=b");
   EXPECT_EQ(this_system().variable("HVD_NO_SUCH"), "");

@@ -38,7 +38,7 @@ TEST(Text, ArgumentsAreSplitAsAShellWould) {
   EXPECT_THAT(open.status().message(), HasSubstr("a quote (') is left open"));
 }
 
-TEST(Text, WhatIsQuotedForAShellComesBackAsOneWord) {
+TEST(Text, QuotedTextIsOneWordForAShell) {
   EXPECT_EQ(quoted_for_shell("-p"), "-p");
   setenv("HVD_TEXT", "/a b:/it's:$HOME:`x`:\\", 1);
   const std::string quoted = quoted_for_shell(std::getenv("HVD_TEXT"));
@@ -48,7 +48,7 @@ TEST(Text, WhatIsQuotedForAShellComesBackAsOneWord) {
   }
 }
 
-TEST(Text, ASlipIsRecognisedAndAnotherWordIsNot) {
+TEST(Text, ATypingErrorIsRecognisedAndAnotherWordIsNot) {
   const std::vector<std::string_view> names = {"--hosts", "--hostfile", "-np"};
   EXPECT_EQ(closest("--hots", names), "--hosts");
   EXPECT_EQ(closest("--host-file", names), "--hostfile");

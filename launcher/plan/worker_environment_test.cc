@@ -88,7 +88,7 @@ TEST(WorkerEnvironment, WhatBelongsToThisHostOrToAnotherJobIsNotExported) {
   EXPECT_EQ(without_slot_variables(own).size(), 6U);
 }
 
-TEST(WorkerEnvironment, ASlotKnowsItsPlace) {
+TEST(WorkerEnvironment, SlotVariablesAreComplete) {
   const Slot slot{.host = "b",
                   .rank = 5,
                   .size = 8,
