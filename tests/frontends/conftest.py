@@ -14,8 +14,8 @@ import pytest
 from horovod import _core
 from processes import states_of_threads, wait_until
 
-WAIT = 90  # seconds; the limit of a call that waits for an event that does not happen
-SOON = 20  # seconds; the limit of an interrupted call on a busy machine
+WAIT = 90  # seconds for which a call waits without success
+SOON = 20  # seconds within which an interrupted call ends, on a busy machine
 
 PRELUDE = f"""
 import os, signal, sys, threading, time
@@ -56,14 +56,14 @@ class Process:
         self.process.stdin.flush()
 
     def freeze(self) -> None:
-        """Stop the process. Returns when all of its threads are stopped."""
+        """Stop the process, and wait until all its threads are stopped."""
         self.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: set(states_of_threads(self.process.pid)) == {"T"})
 
     def interrupt(self) -> None:
-        """Send SIGINT once the process waits. The waiting call has to end."""
+        """Send SIGINT once the process waits; it must notice."""
         assert self.line() == "waits"
-        time.sleep(0.3)  # so that the process is in the call; before the call Python itself raises
+        time.sleep(0.3)  # until it is inside the call; before that Python itself would raise
         start = time.monotonic()
         self.process.send_signal(signal.SIGINT)
         assert self.line() == "interrupted"
@@ -90,8 +90,8 @@ def processes():
 
 
 @pytest.fixture
-def store():
-    """A running rendezvous server: the variables of its two ranks, except HOROVOD_RANK."""
+def rank_settings():
+    """The settings of two ranks with a rendezvous server, except HOROVOD_RANK."""
     secret = _core.make_secret()
     server = _core.rendezvous_start(secret, "127.0.0.1", False)
     yield {

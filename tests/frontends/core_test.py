@@ -127,7 +127,7 @@ def test_a_set_that_init_is_given_twice_is_a_duplicate_by_its_code():
     assert not basics.is_initialized()
 
 
-def test_the_rank_that_has_left_is_named(processes, store):
+def test_the_rank_that_has_left_is_named(processes, rank_settings):
     waiting = processes(
         """
         basics.init()
@@ -137,9 +137,11 @@ def test_the_rank_that_has_left_is_named(processes, store):
             print(error.code.name, error, flush=True)
         """,
         HOROVOD_RANK="0",
-        **store,
+        **rank_settings,
     )
-    leaving = processes("basics.init()\nhear('leave')\nsys.exit(0)", HOROVOD_RANK="1", **store)
+    leaving = processes(
+        "basics.init()\nhear('leave')\nsys.exit(0)", HOROVOD_RANK="1", **rank_settings
+    )
     leaving.say("leave")
     assert waiting.line().startswith("ABORTED Horovod has been shut down: rank 1 has left the job")
     for rank in (waiting, leaving):
@@ -184,7 +186,7 @@ def test_lists_and_numbers_are_read_too(monkeypatch):
 # The secret -------------------------------------------------------------------------------------
 
 
-def test_the_secret_is_for_this_process_and_not_for_its_children(processes, store):
+def test_the_secret_is_for_this_process_and_not_for_its_children(processes, rank_settings):
     script = """
         import subprocess
         secret = os.environ["_HOROVOD_SECRET_KEY"]
@@ -198,12 +200,12 @@ def test_the_secret_is_for_this_process_and_not_for_its_children(processes, stor
             assert secret not in os.environ.values()
             basics.shutdown()
     """
-    ranks = [processes(script, HOROVOD_RANK=str(rank), **store) for rank in range(2)]
+    ranks = [processes(script, HOROVOD_RANK=str(rank), **rank_settings) for rank in range(2)]
     for rank in ranks:
         rank.end()
 
 
-def test_a_start_that_fails_keeps_the_secret_for_the_next(processes, store):
+def test_a_start_that_fails_keeps_the_secret_for_the_next(processes, rank_settings):
     script = """
         os.environ["HOROVOD_CYCLE_TIME"] = "never"
         try:
@@ -214,7 +216,7 @@ def test_a_start_that_fails_keeps_the_secret_for_the_next(processes, store):
         basics.init()
         basics.shutdown()
     """
-    ranks = [processes(script, HOROVOD_RANK=str(rank), **store) for rank in range(2)]
+    ranks = [processes(script, HOROVOD_RANK=str(rank), **rank_settings) for rank in range(2)]
     for rank in ranks:
         rank.end()
 
@@ -222,13 +224,13 @@ def test_a_start_that_fails_keeps_the_secret_for_the_next(processes, store):
 # The global lock --------------------------------------------------------------------------------
 
 
-def test_other_threads_run_while_a_store_is_asked(processes):
-    """A store that answers late: its process is stopped for a second."""
+def test_other_threads_run_while_a_client_waits(processes):
+    """The rendezvous server answers late: its process is stopped for a moment."""
     server = processes(
         """
         secret = _core.make_secret()
-        store = _core.rendezvous_start(secret, "127.0.0.1", False)
-        print(_core.rendezvous_port(store), secret, flush=True)
+        server = _core.rendezvous_start(secret, "127.0.0.1", False)
+        print(_core.rendezvous_port(server), secret, flush=True)
         hear("end")
         """
     )
@@ -241,8 +243,8 @@ def test_other_threads_run_while_a_store_is_asked(processes):
     client = _core.rendezvous_connect(f"127.0.0.1:{port}", secret, False, 20.0)
     for call, *args in calls:
         server.freeze()
-        # Nobody else could let the store go on if this thread kept the lock: after its time limit
-        # the call would fail.
+        # If the call kept the GIL, the timer could not resume the server, and the call would fail
+        # after its time limit.
         timer = threading.Timer(0.3, server.process.send_signal, [signal.SIGCONT])
         timer.start()
         call(client, *args)

@@ -41,7 +41,7 @@ class Diary(State):
 
 
 def run(state, *events):
-    """Runs a function whose calls end with these events: an exception, or a value to return."""
+    """The result of a function whose calls end with these events; a value is returned."""
     coming = iter(events)
 
     def train(given, factor, plus=0):
@@ -62,15 +62,15 @@ def test_a_function_that_succeeds_is_called_once():
 
 def test_a_failure_restores_and_other_hosts_do_not():
     state = Diary()
-    state.register_reset_callbacks([lambda: state.lines.append("told")])
+    state.register_reset_callbacks([lambda: state.lines.append("callback")])
     events = [HorovodInternalError("lost"), HostsUpdatedInterrupt(), HostsUpdatedInterrupt(True)]
     assert run(state, *events, HorovodInternalError("lost"), 5) == 11
-    new_start = ["start", "adapt", "told"]
+    restart = ["start", "adapt", "callback"]
     assert state.lines == [
-        *("sync", "call", "restore", *new_start),
-        *("sync", "call", *new_start),
-        *("sync", "call", *new_start),
-        *("call", "restore", *new_start),  # skip_sync: the remaining ranks have the same state
+        *("sync", "call", "restore", *restart),
+        *("sync", "call", *restart),
+        *("sync", "call", *restart),
+        *("call", "restore", *restart),  # all remaining ranks had the same state
         *("sync", "call"),
     ]
 
@@ -104,7 +104,7 @@ def test_failures_that_follow_one_another_are_tried_after_pauses(monkeypatch):
     lost = [failure(ErrorCode.PEER_LOST)] * 9
     assert run(state, *lost, 5) == 11
     assert pauses == [0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0]
-    # A failure after a long time counts as the first one: no pause.
+    # A failure after a long time counts as a first one.
     events = [2.0, 60.0, 2.0]
     pauses.clear()
 
@@ -135,7 +135,7 @@ def test_what_fails_every_time_ends_it(error):
         run(state, error)
     assert state.lines == ["sync", "call"]
     notification_manager.handle_hosts_updated(9, HostUpdateResult.added)
-    state.check_host_updates()  # the state is no longer registered, so it gets no message
+    state.check_host_updates()  # it receives no more messages
 
 
 def test_a_commit_raises_once_hosts_have_come_or_gone():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C ends every call that waits, and leaves the process in the documented state.
 
-Each process here waits for an event that does not happen within 90 seconds. A real SIGINT
-interrupts it. The tests use no framework.
+Each process here waits for an event that does not happen within 90 seconds, and a real SIGINT
+interrupts it. No framework is used.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ basics.shutdown()
 """
 
 
-def test_init_that_waits_for_a_rank(processes, store):
-    rank = processes("wait_in(basics.init)" + THERE_IS_NO_JOB, HOROVOD_RANK="0", **store)
+def test_init_that_waits_for_a_rank(processes, rank_settings):
+    rank = processes("wait_in(basics.init)" + THERE_IS_NO_JOB, HOROVOD_RANK="0", **rank_settings)
     rank.interrupt()
     rank.end()
 
 
-def test_init_that_waits_for_the_store(processes, store):
-    store["HOROVOD_RENDEZVOUS"] = f"127.0.0.1:{free_port()}"
-    rank = processes("wait_in(basics.init)" + THERE_IS_NO_JOB, HOROVOD_RANK="1", **store)
+def test_init_that_waits_for_the_rendezvous_server(processes, rank_settings):
+    rank_settings["HOROVOD_RENDEZVOUS"] = f"127.0.0.1:{free_port()}"
+    rank = processes("wait_in(basics.init)" + THERE_IS_NO_JOB, HOROVOD_RANK="1", **rank_settings)
     rank.interrupt()
     rank.end()
 
 
-def test_init_that_waits_for_a_process_set(processes, store):
+def test_init_that_waits_for_a_process_set(processes, rank_settings):
     rank = processes(
         "wait_in(basics.init, None, [process_sets.ProcessSet([0])])" + THERE_IS_NO_JOB,
         HOROVOD_RANK="0",
-        **store,
+        **rank_settings,
     )
-    other = processes('basics.init()\nhear("end")', HOROVOD_RANK="1", **store)
+    other = processes('basics.init()\nhear("end")', HOROVOD_RANK="1", **rank_settings)
     rank.interrupt()
     rank.end()
     other.say("end")
     other.end()
 
 
-def test_init_that_waits_for_another_thread(processes, store):
+def test_init_that_waits_for_another_thread(processes, rank_settings):
     rank = processes(
         """
         threading.Thread(target=basics.init, daemon=True).start()
@@ -66,24 +66,24 @@ def test_init_that_waits_for_another_thread(processes, store):
         os._exit(0)
         """,
         HOROVOD_RANK="0",
-        **store,
+        **rank_settings,
     )
     rank.interrupt()
     rank.end()
 
 
-def pair(processes, store, waiting: str, other: str):
-    store["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+def pair(processes, rank_settings, waiting: str, other: str):
+    rank_settings["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
     return (
-        processes("basics.init()\n" + textwrap.dedent(waiting), HOROVOD_RANK="0", **store),
-        processes("basics.init()\n" + textwrap.dedent(other), HOROVOD_RANK="1", **store),
+        processes("basics.init()\n" + textwrap.dedent(waiting), HOROVOD_RANK="0", **rank_settings),
+        processes("basics.init()\n" + textwrap.dedent(other), HOROVOD_RANK="1", **rank_settings),
     )
 
 
-def test_add_process_set_goes_on(processes, store):
+def test_add_process_set_continues(processes, rank_settings):
     rank, other = pair(
         processes,
-        store,
+        rank_settings,
         """
         wait_in(process_sets.add_process_set, [0])
         print(sorted(process_sets.get_process_set_ids_and_ranks()), flush=True)
@@ -109,10 +109,10 @@ def test_add_process_set_goes_on(processes, store):
     other.end()
 
 
-def test_remove_process_set_goes_on_and_shutdown_ends_it(processes, store):
+def test_remove_process_set_continues_and_shutdown_ends_it(processes, rank_settings):
     rank, other = pair(
         processes,
-        store,
+        rank_settings,
         """
         added = process_sets.add_process_set([0])
         wait_in(process_sets.remove_process_set, added)
@@ -130,10 +130,10 @@ def test_remove_process_set_goes_on_and_shutdown_ends_it(processes, store):
     other.end()
 
 
-def test_shutdown_that_waits_for_a_frozen_rank(processes, store):
+def test_shutdown_that_waits_for_a_frozen_rank(processes, rank_settings):
     rank, other = pair(
         processes,
-        store,
+        rank_settings,
         """
         hear("leave")
         wait_in(basics.shutdown)
@@ -152,7 +152,7 @@ def test_shutdown_that_waits_for_a_frozen_rank(processes, store):
     rank.end()
 
 
-def test_a_client_that_waits_for_a_store(processes, store):
+def test_a_client_that_waits_for_a_rendezvous_server(processes, rank_settings):
     silent = socket.create_server(("127.0.0.1", 0))
     silent_address = f"127.0.0.1:{silent.getsockname()[1]}"
     client = processes(
@@ -165,7 +165,7 @@ def test_a_client_that_waits_for_a_store(processes, store):
         _core.rendezvous_set(client, "key", b"value")
         assert _core.rendezvous_get(client, "key", WAIT) == b"value"
         """,
-        **store,
+        **rank_settings,
     )
     for _ in range(3):
         client.interrupt()
@@ -181,12 +181,12 @@ def test_a_client_that_waits_for_a_store(processes, store):
         '_core.rendezvous_delete, client, "key"',
     ],
 )
-def test_a_client_whose_store_has_frozen(processes, call):
+def test_a_client_whose_rendezvous_server_is_stopped(processes, call):
     server = processes(
         """
         secret = _core.make_secret()
-        store = _core.rendezvous_start(secret, "127.0.0.1", False)
-        print(_core.rendezvous_port(store), secret, flush=True)
+        server = _core.rendezvous_start(secret, "127.0.0.1", False)
+        print(_core.rendezvous_port(server), secret, flush=True)
         hear("end")
         """
     )

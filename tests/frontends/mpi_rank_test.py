@@ -8,7 +8,7 @@ from horovod.runner import rendezvous
 from horovod.spark.task import mpi_rank
 
 
-def test_a_rank_that_is_not_told_its_place_says_so(monkeypatch):
+def test_a_rank_without_an_assignment_raises(monkeypatch):
     class Silent:
         def __init__(self, address, secret):
             assert (address, secret) == ("10.0.0.1:7000", "secret")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that also use MPI, by mpi4py, under a real mpirun, without a framework."""
+"""Programs that use MPI through mpi4py, under a real mpirun, without a framework."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def raises(kind, text, call, *args, **kwargs):
 
 
 def run(script: str) -> None:
-    """Every rank has to print "done", and mpirun has to exit with 0."""
+    """Run a script on all ranks. All of them and mpirun must succeed."""
     clean = {name: value for name, value in os.environ.items() if "HOROVOD" not in name}
     done = "\nsys.stdout.write('done\\n')\n"
     ended = subprocess.run(
@@ -133,7 +133,7 @@ def test_communicators_are_jobs_and_process_sets():
         assert (rank, basics.size()) == (world.Get_rank(), 3)
         basics.shutdown()
 
-        # Two sets that only their members describe, and one that all ranks describe.
+        # Sets that only their members know, and one that all ranks know.
         parity = ProcessSet(world.Split(rank % 2, rank))
         first = ProcessSet(world.Split(0 if rank < 2 else MPI.UNDEFINED, rank))
         assert parity.ranks is None and parity.included() is None

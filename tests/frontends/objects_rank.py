@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of two ranks. An attacker between them changes the bytes of objects.
+"""One of two ranks between which an attacker changes the bytes of objects.
 
     objects_rank.py FOLDER
 
-The attacker is a wrapper around the binding's submit(). It changes bytes after they were sealed or
-before they are checked, like an attacker on the network. If a rank loads a pickle of the attacker,
-the pickle makes a folder in FOLDER.
+The attacker is a wrapper around the binding's submit(), which changes bytes after they were sealed
+or before they are checked, like an attacker on the network. A pickle of the attacker that is loaded
+leaves a file in FOLDER.
 """
 
 import os
@@ -29,14 +29,14 @@ class Attack:
 
 
 def evil(length):
-    """An attacking pickle, padded to this length. pickle ignores bytes after its end."""
+    """A pickle of exactly that length: bytes after its end are ignored."""
     data = pickle.dumps(Attack())
     assert len(data) <= length
     return data.ljust(length, b"\0")
 
 
 class Wire:
-    """Between this rank and the other: `outgoing` and `incoming` may change the bytes."""
+    """Between this rank and the other one: functions may change the bytes."""
 
     def __init__(self):
         self._submit = _core.submit
@@ -126,7 +126,7 @@ def check_another_name_is_refused():
 
 
 def check_no_length_goes_with_the_data():
-    """An attacker on the data path cannot change lengths, because none are sent there."""
+    """The data messages contain no lengths that an attacker could change."""
     sizes = []
     wire.outgoing = lambda data: sizes.append(len(data))
     objects.broadcast_object("x" if basics.rank() == 0 else None, 0, "model")

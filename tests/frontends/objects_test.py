@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An attacker changes the bytes of objects between two ranks (objects_rank.py)."""
+"""Objects between ranks, with an attacker that changes their bytes."""
 
 import os
 import subprocess
@@ -12,9 +12,9 @@ from horovod import _core
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
-    """The output of both ranks of objects_rank.py. Their host names differ, so they use TCP."""
+    """The output of the two ranks of objects_rank.py, which believe to be on two hosts."""
     secret = _core.make_secret()
-    store = _core.rendezvous_start(secret, "127.0.0.1", False)
+    server = _core.rendezvous_start(secret, "127.0.0.1", False)
     ranks = []
     for rank in range(2):
         settings = {
@@ -22,7 +22,7 @@ def outputs(tmp_path_factory):
             "HOROVOD_SIZE": "2",
             "HOROVOD_HOSTNAME": f"host-{rank}",
             "HOROVOD_NETWORK_INTERFACES": "lo",
-            "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.rendezvous_port(store)}",
+            "HOROVOD_RENDEZVOUS": f"127.0.0.1:{_core.rendezvous_port(server)}",
             "_HOROVOD_SECRET_KEY": secret,
         }
         folder = tmp_path_factory.mktemp(f"rank-{rank}")
@@ -41,7 +41,7 @@ def outputs(tmp_path_factory):
         for rank in ranks:
             rank.kill()
             rank.wait()
-        _core.rendezvous_stop(store)
+        _core.rendezvous_stop(server)
 
 
 @pytest.mark.parametrize("check", suite.checks_of("objects_rank"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects between two hosts, with a man in the middle on their cable."""
+"""Objects between two hosts, with an attacker on the cable between them."""
 
 import os
 import pickle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the state of processes from /proc, for tests."""
+"""Inspection of processes, for tests."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def parent_of(pid: int) -> int:
 
 
 def states_of_threads(pid: int) -> list[str]:
-    """One letter per thread; "T" is a stopped thread."""
+    """The states of all threads; "T" for a stopped one."""
     tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
     return [_fields(task / "stat")[0] for task in tasks]
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields from the state on. The field before it is the name, which may contain any text."""
+    """The fields from the state on. The name before it may contain any character."""
     return _fields(pathlib.Path(f"/proc/{pid}/stat"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A man in the middle between a client and a rendezvous server: may change frames."""
+"""A relay between a client and a rendezvous server, which reads frames and may change them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Callable
 HELLO, HANDSHAKE = 40, 72  # bytes that each side sends: the hello, and the hello with its proof
 HEADER, TAG = 4, 16
 
-# Maps a frame, and all earlier frames of the same direction, to the frames to send instead.
+# Receives a frame and all earlier frames of the same direction; returns the frames to send instead.
 Change = Callable[[bytes, "list[bytes]"], Iterable[bytes]]
 
 
 class Relay:
-    """Listens on its attribute `port`. For each client it connects to `port` of the server.
+    """Listens on a port of its own, and connects each client to the server at `port`.
 
-    requests, answers: change the frames from the client and to it; None passes them on.
+    requests, answers: change frames from and to the client.
     """
 
     def __init__(self, port: int, requests: Change | None = None, answers: Change | None = None):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions and results of a run, while somebody changes them on the way to the store or back."""
+"""Functions and results of a run, while an attacker changes the frames of the rendezvous server."""
 
 import contextlib
 import os
@@ -52,7 +52,7 @@ def has_load(frame):
 
 
 def evil(frame, path):
-    """The frame with another pickle of the same length in the place of the good one."""
+    """The frame with another pickle of the same length instead of the good one."""
     good = cloudpickle.dumps(GOOD)
     at = frame.index(good)
     bad = pickle.dumps(Attack(path))
@@ -67,8 +67,8 @@ def flipped(frame, at):
 def cut(frame):
     """The frame without its last bytes, and the frame again.
 
-    The reader takes the first bytes of the second frame for the missing ones. They may be equal,
-    one byte in 1 of 256 runs, and the reader has then lost nothing: more are cut until it has.
+    The reader uses the first bytes of the second frame instead of the missing ones. They may be
+    equal (one byte in 1 of 256 runs), and then nothing is lost: so cut more until they differ.
     """
     shorter = (frame[:-count] for count in range(1, TAG + 1))
     return next([short, frame] for short in shorter if not (short + frame).startswith(frame))
@@ -108,7 +108,7 @@ def test_no_changed_answer_is_unpickled(server, relay, tmp_path, monkeypatch, wh
     loaded = []
     monkeypatch.setattr(cloudpickle, "loads", lambda data: loaded.append(bytes(data)))
     if what == "dropped":
-        # A client that waits for the answer would do so for 30 seconds; the next frame is refused.
+        # A client would wait 30 seconds for the answer; the next frame is refused earlier.
         threading.Timer(0.5, lambda: server.send("late", GOOD)).start()
         with pytest.raises(HorovodInternalError):
             assert client.get("late", 0.1) == (False, None)
@@ -119,7 +119,7 @@ def test_no_changed_answer_is_unpickled(server, relay, tmp_path, monkeypatch, wh
             client.get("func", 5)
             client.get("func", 5)
     assert not (tmp_path / "ran").exists()
-    # At most what was asked for before the first frame that was changed.
+    # At most the objects that were requested before the first changed frame.
     assert loaded in ([], [cloudpickle.dumps(GOOD)])
 
 
@@ -132,7 +132,7 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("what", REQUESTS)
-def test_no_changed_request_reaches_the_store(server, relay, tmp_path, what):
+def test_no_changed_request_reaches_the_server(server, relay, tmp_path, what):
     client = relay(requests=REQUESTS[what](tmp_path / "ran"))
     with pytest.raises(HorovodInternalError):
         client.put("func", GOOD)
@@ -143,7 +143,7 @@ def test_no_changed_request_reaches_the_store(server, relay, tmp_path, what):
 
 
 def answer_to(client, request):
-    """What the store sends until it closes the connection, which it may do at any time."""
+    """The bytes that the server sends until it closes the connection, which it may do any time."""
     answer = b""
     try:
         client.sendall(request)
@@ -158,7 +158,7 @@ def answer_to(client, request):
 
 
 def test_nothing_of_a_client_without_the_secret_is_kept(server):
-    """It speaks the protocol, and would leave a pickle."""
+    """A client without the secret that speaks the protocol, and would leave a pickle."""
     key, value = b"run/func", pickle.dumps(Attack("/nonexistent"))
     for start in (b"", b"hvdP" + struct.pack("<HH", 1, 0) + bytes(32)):
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
@@ -168,7 +168,7 @@ def test_nothing_of_a_client_without_the_secret_is_kept(server):
     assert server.receive("func", 0) == (False, None)
 
 
-def test_nothing_of_a_store_without_the_secret_is_unpickled(monkeypatch, server):
+def test_nothing_of_a_server_without_the_secret_is_unpickled(monkeypatch, server):
     monkeypatch.setattr(rendezvous, "CONNECT_SECONDS", 1.0)
     monkeypatch.setattr(cloudpickle, "loads", lambda _: pytest.fail("a pickle was loaded"))
     listener = socket.create_server(("127.0.0.1", 0))

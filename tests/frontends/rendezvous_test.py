@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects through the store of a run."""
+"""Objects through the rendezvous server of a run."""
 
 import threading
 import time
@@ -50,7 +50,7 @@ def test_who_adds_waits_for_who_takes(server, monkeypatch):
 
     thread = threading.Thread(target=add)
     thread.start()
-    # Two blocks, and none has been taken.
+    # Two blocks, of which no object has been taken.
     deadline = time.monotonic() + 20
     while len(added) < 8 and time.monotonic() < deadline:
         time.sleep(0.01)

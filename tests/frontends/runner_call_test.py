@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call needs and cannot be sent to ranks is named, with its type and the remedy."""
+"""An error names the part of a call that cannot be pickled, its type and the remedy."""
 
 import functools
 import socket
@@ -44,7 +44,7 @@ class Trainer:
 
 
 class DecidesItself:
-    """What is pickled of it is not its attributes."""
+    """An object that is not pickled by its attributes."""
 
     def __init__(self):
         self.harmless = LOCK
@@ -128,7 +128,7 @@ def test_what_can_be_sent_is_sent_although_its_names_look_alike():
 
 
 def test_every_way_to_run_names_what_cannot_be_sent():
-    """Before anything is started: there is no Spark here."""
+    """The error is raised before anything is started: there is no Spark here."""
     with socket.socket() as connection:
         for run in (
             horovod.run,

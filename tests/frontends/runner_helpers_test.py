@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libraries import from horovod.runner beside run()."""
+"""The parts of horovod.runner, except run(), that other libraries import."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_ranks_fill_hosts_in_their_order():
     assert {slot.size for slot in slots} == {5}
     assert len(hosts.get_host_assignments(listed, 2, 4)) == 4
     assert len(hosts.get_host_assignments(listed, 2, 40)) == 6
-    # A launcher that wants every slot asks for one rank at least.
+    # A launcher that uses all slots passes 1 as the minimum.
     assert len(hosts.get_host_assignments(listed, 1)) == 6
     with pytest.raises(ValueError, match="Requested more processes"):
         hosts.get_host_assignments(listed, 7)
@@ -78,7 +78,7 @@ def test_a_time_limit_says_what_was_being_done():
         limit.check_time_out_for("start")
 
 
-def test_rank_and_size_come_from_whoever_has_started_us(monkeypatch):
+def test_rank_and_size_are_those_of_the_launcher(monkeypatch):
     for name in ("HOROVOD", "OMPI_COMM_WORLD", "PMI"):
         monkeypatch.delenv(f"{name}_RANK", raising=False)
         monkeypatch.delenv(f"{name}_SIZE", raising=False)
@@ -145,7 +145,7 @@ def test_a_network_namespace_is_a_host_of_its_own():
     assert there.stdout.strip() != host_hash.host_hash()
 
 
-def test_kinds_of_mpi_are_told_apart(tmp_path):
+def test_implementations_of_mpi_are_detected(tmp_path):
     kinds = {
         "mpirun (Open MPI) 4.1.4": mpi_run.is_open_mpi,
         "mpirun (IBM Spectrum MPI) 10.3, from Open MPI": mpi_run.is_spectrum_mpi,
@@ -242,8 +242,8 @@ def test_a_command_gives_its_code_and_its_lines():
 def test_an_event_ends_a_command_with_what_it_has_started(tmp_path):
     pids = tmp_path / "pids"
     event = threading.Event()
-    # Of those who outlive their shell, one takes its time, and one has to be
-    # killed and is in a session of its own.
+    # Two processes outlive their shell: one ends slowly, and the other is in its own session and
+    # must be killed.
     late = f"sleep 0.3; echo ended >> {pids}; exit"
     slow = f"""sh -c 'trap "{late}" TERM; echo $$ >> {pids}; sleep 600 & wait' &"""
     stubborn = f"""setsid sh -c 'trap "" TERM; echo $$ >> {pids}; exec sleep 601'"""

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(SECONDS + 60)
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
-    """What those who use Spark have set, and nothing of other runs of Horovod."""
+    """The environment of a Spark user, without variables of other runs of Horovod."""
     for name in os.environ:
         if "HOROVOD" in name:
             monkeypatch.delenv(name)
@@ -95,7 +95,7 @@ def test_scripts_run_on_a_spark_of_their_own_and_hear_how_training_goes():
         assert f"[{rank}]<stdout>:epoch 6: loss 0." in pytorch, pytorch
         assert f"rank {rank} recognises 9" in pytorch, pytorch
     assert "2 processes recognise 9" in keras, keras
-    # Of the one rank that has the callback, and before the script goes on.
+    # From the one rank that has the callback, and before the script continues.
     ends = re.findall(r"^Epoch (\d) ends after .* s: accuracy 0\.", keras, re.MULTILINE)
     assert ends == ["1", "2", "3", "4", "5", "6"], keras
     assert keras.index("Epoch 6 ends") < keras.index("2 processes")
@@ -140,7 +140,7 @@ def test_ctrl_c_ends_a_script_and_all_that_its_ranks_have_started(tmp_path):
         wait_until(lambda: len(list(tmp_path.glob("pids.*"))) == 2, 200)
         pids = [int(p) for path in tmp_path.glob("pids.*") for p in path.read_text().split()]
         assert all(map(is_alive, pids))
-        # As a terminal does: the driver gets it, and all of its group, to which Spark belongs.
+        # Like a terminal: the signal reaches the driver and its whole group, with Spark.
         os.killpg(driver.pid, signal.SIGINT)
         shown, _ = driver.communicate(timeout=60)
         assert driver.returncode == -signal.SIGINT, shown
@@ -171,7 +171,7 @@ def train(rate):
     total = arrays.allreduce(np.ones(1), op=basics.Sum)
     return base + rate * total[0] + basics.rank()
 """,
-    # As the button of a notebook does it, once all ranks are at work.
+    # Like the button of a notebook, after all ranks have started to work.
     "interrupted": """
 import os, pathlib, signal, threading, time
 here = os.getcwd()
@@ -217,7 +217,7 @@ def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path, capfd
     }
     assert shown["interrupted"] == ["interrupted"]
     assert not any(is_alive(int(path.read_text())) for path in tmp_path.glob("sleeps.*"))
-    # Nobody but HorovodRunner reads messages: what is told is what is printed.
+    # Only HorovodRunner shows messages; here log_to_driver prints them.
     told = [f"[{rank}]<stdout>:rank {rank} tells" for rank in (0, 1)]
     assert shown["run"] == sorted([*prints, *told])
     # As in a shell, without stdout=: no labels.
@@ -225,7 +225,7 @@ def test_a_notebook_shows_in_its_cells_what_ranks_say_and_return(tmp_path, capfd
     assert shown["all"] == [*prints, *tells]
     assert shown["callback only"] == tells
     assert shown["driver"] == sorted([*prints, *told])
-    # Spark's log is the kernel's standard error: what is shown is not there a second time.
+    # Spark's log is the kernel's standard error: it must not show the output a second time.
     assert capfd.readouterr().err.count("rank 1 prints\n") == 1  # of "callback only"
 
 

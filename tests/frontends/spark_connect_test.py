@@ -54,12 +54,12 @@ try:
     horovod.spark.run(fails_on_one, num_proc=2)
 except RuntimeError as error:
     print(str(error).splitlines()[0], repr(error.__cause__))
-# Nothing of runs that were given up is left to be in the way of the next.
+# Nothing remains of aborted runs that could disturb the next one.
 try:
     horovod.spark.run(train, args=(5,), num_proc=3, start_timeout=2)
 except RuntimeError as error:
     print(error)
-# The active session is that of a thread.
+# The active session belongs to one thread.
 with ThreadPoolExecutor() as pool:
     print(pool.submit(horovod.spark.run, train, args=(6,), num_proc=2).result())
 """

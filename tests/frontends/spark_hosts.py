@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A standalone Spark on hosts of its own, for tests: one network namespace for each.
+"""A standalone Spark on several hosts, for tests. Each host is a network namespace.
 
-The master and the driver are on the first host, a worker is on each of the others.
+The master and the driver are on the first host. Each other host has a worker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ START_SECONDS = 120  # for a daemon: on busy machines they took half a minute
 
 
 class Cluster:
-    """The daemons, started and registered. Leaving the network ends them."""
+    """Starts the daemons and waits until they are registered. Leaving the network ends them."""
 
     def __init__(self, net: netns.Network, folder: pathlib.Path):
         self.net = net
@@ -61,7 +61,7 @@ class Cluster:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """End the daemons in good order: a worker takes its executors along."""
+        """End the daemons in an orderly way: a worker ends its executors."""
         for process in reversed(self.net.processes):
             process.terminate()
         for process in self.net.processes:

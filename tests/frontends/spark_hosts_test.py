@@ -24,7 +24,7 @@ def spark(tmp_path_factory):
 
 
 def train(nic):
-    """Sums values of all ranks; the place, whether it is right, and the MiB that came for it."""
+    """Sum values of all ranks. Returns the place, whether the sum is right, and received MiB."""
     import pathlib
 
     import numpy as np
@@ -54,8 +54,8 @@ def test_ranks_on_two_hosts_sum_over_the_wire(spark, nics):
     results = horovod.spark.run(train, args=(spark_hosts.NIC,), num_proc=2, nics=nics, stdout=out)
     assert [place for place, _, _ in results] == [[0, 0, 1, 0, 2], [1, 0, 1, 1, 2]]
     assert [is_right for _, is_right, _ in results] == [True, True]
-    # Of two ranks, each needs from the other as much as there is to sum. What a rank has sent may
-    # still be in its buffers when it is through; what it has received has come by the wire.
+    # Each of two ranks must receive as many bytes as it sums. Received bytes are counted, because
+    # sent bytes may still be in buffers when a rank ends.
     assert all(received >= MEBIBYTES for _, _, received in results), results
     lines = sorted(out.getvalue().splitlines())
     assert lines == [f"[{rank}]<stdout>:rank {rank} has trained" for rank in (0, 1)]
@@ -97,7 +97,7 @@ def test_mpirun_starts_a_daemon_on_each_host(spark):
     assert namespaces[0] == namespaces[1] != namespaces[2] == namespaces[3]
     assert parents[0] == parents[1] != parents[2] == parents[3]
     assert {name for name, _ in parents} == {"orted"}
-    # One rank on each host, then the next.
+    # One rank on each host first, then the second ones.
     results = run(extra_mpi_args="--map-by node")
     assert [place for (place, _, _), _, _ in results] == [
         [0, 0, 2, 0, 2],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.spark.run with executors that Spark starts on demand, each with a GPU of its own."""
+"""horovod.spark.run under dynamic allocation, with one GPU per executor."""
 
 import logging
 import sys
@@ -40,7 +40,7 @@ def spark(tmp_path_factory):
 
 
 def executors(spark):
-    """How many there are; the driver keeps blocks, too."""
+    """The number of executors; the list also has the driver."""
     return spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
 
 
@@ -69,7 +69,7 @@ def check_results(results):
 def test_executors_come_on_demand_and_every_rank_has_the_device_of_its_task(spark):
     wait_for_executors(spark, 0)
     check_results(horovod.spark.run(device_and_sum, num_proc=2))
-    # Those that can run now, and not as many as there are cores.
+    # The number of tasks that can run now, not the number of cores.
     assert spark.sparkContext.defaultParallelism == 4
     assert SparkBackend().num_processes() == 2
 
@@ -88,7 +88,7 @@ def test_tasks_that_spark_may_start_twice_are_refused_at_once():
         cluster.check_on_demand(conf.set("spark.speculation", "true"), 2)
 
 
-def test_missing_tasks_are_told_while_the_run_waits_for_them(spark, monkeypatch, caplog, tmp_path):
+def test_missing_tasks_are_reported_while_the_run_waits(spark, monkeypatch, caplog, tmp_path):
     wait_for_executors(spark, 0)  # those of the run before have gone, and others come
     go_on = tmp_path / "go on"
     results = []

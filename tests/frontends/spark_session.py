@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session of Spark for the tests of one module, which is skipped where there is no Spark."""
+"""A Spark session for the tests of one module, which is skipped if Spark is not installed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
 
 HOME = pathlib.Path(_SPARK.origin).parent
 
-# Of every JVM that tests start: they live for seconds, in which the second compiler and the threads
-# of the default collector cost more than they bring.
+# Options of every JVM that tests start. A JVM lives for seconds here, in which the second compiler
+# and the threads of the default collector cost more than they gain.
 os.environ.setdefault(
     "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 )
@@ -33,8 +33,8 @@ os.environ.setdefault(
 def session(master: str, settings: dict[str, str]) -> Iterator[Any]:
     """A session with a JVM of its own.
 
-    PySpark keeps its JVM for the next session of a process, and what was given as a setting to the
-    first of them is the default of all others.
+    PySpark keeps its JVM for the next session of a process, and the settings of the first session
+    are defaults of all later ones.
     """
     import pyspark
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ def session(master: str, settings: dict[str, str]) -> Iterator[Any]:
         SparkSession.builder.master(master)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
-        # Of a cancelled task; the default of 2 s is for tasks that have something to tidy up.
+        # Time for a cancelled task to clean up; the default is 2 s.
         .config("spark.python.task.killTimeout", "200ms")
         .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     )

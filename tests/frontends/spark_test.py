@@ -32,7 +32,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors have no
 
 @pytest.fixture(scope="module")
 def spark():
-    # Four cores, and tasks of two: what counts cores asks for twice as many tasks as can run.
+    # Four cores, and two per task: code that counts cores would ask for twice as many tasks as fit.
     settings = {"spark.task.cpus": "2"}
     with spark_session.session("local-cluster[2,2,1024]", settings) as session:
         yield session
@@ -159,7 +159,7 @@ def test_executors_that_may_yet_come_are_waited_for(monkeypatch):
     with pytest.raises(RuntimeError, match="0 task slots, but 2 processes"):
         Slow(**{"cores.max": "2"}).check_slots(2, 20)
 
-    # Without num_proc all count that come one after the other, or that settings promise.
+    # Without num_proc, all slots count that appear soon after each other, or that settings promise.
     assert Slow(pause=1).default_size() == 2
     assert Slow(pause=9).default_size() == 1
     assert Slow(pause=9, **{"cores.max": "2"}).default_size() == 2
@@ -253,7 +253,7 @@ log.add(b"")
 
 
 def test_lines_of_ranks_that_share_a_log_are_whole():
-    """Also lines that are longer than what a pipe takes at once, and bytes that are no text."""
+    """Also lines that are longer than an atomic write to a pipe, and bytes that are not text."""
     command = [sys.executable, "-c", WRITES_LINES_IN_PIECES]
     both = '"$@" a & "$@" b & wait'
     done = subprocess.run(
@@ -266,7 +266,7 @@ def test_lines_of_ranks_that_share_a_log_are_whole():
     assert len(lines) == 2 * 41 + 1
 
 
-def test_executors_without_horovod_are_told_of(spark, monkeypatch, tmp_path):
+def test_executors_without_horovod_are_reported(spark, monkeypatch, tmp_path):
     python = tmp_path / "python"
     only_spark = 'PYTHONPATH=$(echo "$PYTHONPATH" | tr : "\\n" | grep pyspark | paste -sd:)'
     python.write_text(f'#!/bin/sh\n{only_spark} exec {sys.executable} -S "$@"\n')
@@ -295,13 +295,13 @@ def test_a_backend_runs_with_the_variables_of_the_driver_or_with_its_own(
     results = drivers.run(settings, (5,), {"names": names}, env={"OF_THE_CALL": "3"})
     assert results == [(5 * rank, ["1", None, "3", None]) for rank in (0, 1)]
     own = SparkBackend(2, env={"OF_THE_BACKEND": "2"}, verbose=0)
-    # Subclasses read them.
+    # Subclasses of users read them.
     assert (own._num_proc, own._env, own._kwargs) == (2, {"OF_THE_BACKEND": "2"}, {"verbose": 0})
     assert own.run(settings, (5, names))[1] == (5, [None, "2", None, None])
     assert capsys.readouterr().out == ""  # this is no shell
 
 
-def test_too_few_slots_are_told_within_seconds(spark, monkeypatch):
+def test_too_few_slots_are_reported_within_seconds(spark, monkeypatch):
     monkeypatch.setattr(cluster, "SLOT_SECONDS", 0.5)
     with pytest.raises(RuntimeError, match="2 task slots, but 3 processes"):
         horovod.spark.run(lambda: None, num_proc=3)
@@ -334,7 +334,7 @@ def pids_in(folder):
 
 
 def run_aside(folder, **options):
-    """A run in a thread, and where its error will be."""
+    """A run in a thread, and the list for its error."""
     errors = []
 
     def work():
@@ -363,7 +363,7 @@ def test_mpirun_starts_ranks_by_a_daemon_in_an_executor(spark):
         time.sleep(0.5)  # so that mpirun hands on a piece of a line
         print(f"line of {basics.rank()}", flush=True)
         parent = pathlib.Path(f"/proc/{os.getppid()}/comm").read_text().strip()
-        # Not in a folder that several runs on a host share, and that stays.
+        # Not in a permanent folder that several runs on a host share.
         is_apart = os.environ["OMPI_FILE_LOCATION"].startswith(os.getcwd())
         return basics.rank(), basics.local_size(), parent, is_apart, (factor * total).tolist()
 
@@ -445,8 +445,8 @@ def test_horovod_runner_returns_the_result_of_rank_0(spark, monkeypatch, capsys)
     assert shown.count("rate 0.25") == 2 and "only in the logs" not in shown
     assert max(map(len, shown.splitlines())) == 4000
     with pytest.warns(DeprecationWarning, match="np=0"):
-        everybody = HorovodRunner(0, driver_log_verbosity="all")
-        assert everybody.run(train_and_tell, lr=1)[0] == "0"
+        all_slots = HorovodRunner(0, driver_log_verbosity="all")
+        assert all_slots.run(train_and_tell, lr=1)[0] == "0"
     assert capsys.readouterr().out.count("only in the logs") == 2
     with pytest.raises(ValueError, match="driver_log_verbosity"):
         HorovodRunner(np=2, driver_log_verbosity="some")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tapped cable between two hosts: all packets pass through this process.
+"""A tapped cable between two hosts: packets pass through this process.
 
 Instead of the bridge of a netns.Network, a thread carries each packet from one host to the other.
 """
@@ -24,7 +24,7 @@ OFFLOADS = (0x17, 0x1F, 0x24)
 
 
 def _switch_off_offloads(interface: str) -> None:
-    """Packets then are as on a real cable: with checksums, and not longer than the MTU."""
+    """Make packets look as on a real cable: with checksums, and at most as long as the MTU."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for command in OFFLOADS:
             value = array.array("I", [command, 0])
@@ -41,9 +41,9 @@ def _sum(data: bytes) -> int:
 
 
 class TappedWire:
-    """Replaces the cable between hosts 0 and 1 of a network inside a `with` block.
+    """A tapped cable between hosts 0 and 1 of a network, inside a `with` block.
 
-    change: maps the data of one TCP packet to the data that arrives, of the same length.
+    change: receives the data of a TCP packet, and returns the data to deliver, of the same length.
     """
 
     def __init__(self, network: netns.Network, change: Callable[[bytes], bytes]) -> None:
