@@ -58,12 +58,12 @@ def _own_rows(op: Any, grads: Any) -> list[Tensor]:
     place, _ = place_in(backward.set_id)
     averages = backward.average(list(grads))
     rows = [tf.shape(tensor, out_type=tf.int64)[:1] for tensor in op.inputs]
-    everybodys = backward.run("HorovodGroupedAllgather", rows, part=".rows")
+    rows_of_all = backward.run("HorovodGroupedAllgather", rows, part=".rows")
     own = []
     # The first rank does not need the row counts of the other ranks, so it has to depend on them
     # explicitly.
-    with tf.control_dependencies(everybodys):
-        for average, mine, all_rows in zip(averages, rows, everybodys):
+    with tf.control_dependencies(rows_of_all):
+        for average, mine, all_rows in zip(averages, rows, rows_of_all):
             start = tf.reduce_sum(all_rows[:place])
             own.append(average[start : start + mine[0]])
     return own

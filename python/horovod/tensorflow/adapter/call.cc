@@ -27,7 +27,7 @@ TF_Code to_code(hvd_code code, const hvd_request& request) {
 
 // The address of empty tensors: TensorFlow returns null for them, and the engine needs an address.
 // It is never read or written.
-std::byte nowhere;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+std::byte empty_tensor_data;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 int64_t elements_of(const int64_t* shape, int32_t dims) {
   return std::accumulate(shape, shape + dims, int64_t{1}, std::multiplies<>());
@@ -97,8 +97,8 @@ bool Call::take(int index) {
   view.dims = static_cast<int32_t>(tensor.shape.size());
   if (keeps_shapes() && !forward(index)) return false;
   if (elements_of(view.shape, view.dims) == 0) {
-    view.input = &nowhere;
-    view.output = keeps_shapes() ? &nowhere : nullptr;
+    view.input = &empty_tensor_data;
+    view.output = keeps_shapes() ? &empty_tensor_data : nullptr;
     return true;
   }
   view.input = api.TensorData(tensor.input != nullptr ? tensor.input : tensor.output);
@@ -168,7 +168,7 @@ void* Call::allocate(void* call, int32_t index, const int64_t* shape, int32_t di
   tensor.output = api.AllocateOutput(self.context_, index, api.TensorType(tensor.input), shape,
                                      dims, bytes, report);
   if (!report.ok()) return nullptr;
-  return elements == 0 ? &nowhere : api.TensorData(tensor.output);
+  return elements == 0 ? &empty_tensor_data : api.TensorData(tensor.output);
 }
 
 // Writes an output of type int32: a scalar if `dims` is 0 (`count` is 1 then), or a vector if it

@@ -127,9 +127,9 @@ std::string register_xla_target() {
   if (global == nullptr || add == nullptr || message == nullptr) {
     return "this TensorFlow does not export XLA's list of functions";
   }
-  const CallStatus well;
+  const CallStatus success;
   const CallStatus failed = "read alike";
-  if (message(&well) || message(&failed) != "read alike") {
+  if (message(&success) || message(&failed) != "read alike") {
     return "XLA reports failures in another way than this build knows";
   }
   add(global(), kXlaTarget, reinterpret_cast<void*>(&run), "Host");
