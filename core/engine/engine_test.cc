@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "engine/testing/member.h"
+#include "engine/timeline/tracer.h"
 #include "testing/assertions.h"
 #include "transport/testing/inproc.h"
 #include "transport/testing/run_ranks.h"
@@ -851,7 +852,10 @@ TEST(Tracing, FollowsTensorsFromTheFirstRankThatHasThemToTheEnd) {
   ASSERT_OK(timeline.start(path, /*mark_cycles=*/true));
   run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPlane& control) {
     WorkerOptions options = worker_options(net.size());
-    if (net.rank() == 0) options.timeline = &timeline;
+    if (net.rank() == 0) {
+      options.observer = std::make_shared<Tracer>(timeline, "", options.executor.job_ranks,
+                                                  options.cache_capacity);
+    }
     Member member(net, control, options);
     for (int step = 0; step < 2; ++step) {
       std::vector<float> data = ramp(net.rank(), 6);
@@ -891,8 +895,10 @@ TEST(Tracing, TellsProcessSetsApartAndNamesRanksOfTheJob) {
   run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPlane& control) {
     WorkerOptions options = worker_options(net.size());
     options.executor.job_ranks = {5, 9};
-    options.timeline_prefix = "process set 3: ";
-    if (net.rank() == 0) options.timeline = &timeline;
+    if (net.rank() == 0) {
+      options.observer = std::make_shared<Tracer>(
+          timeline, "process set 3: ", options.executor.job_ranks, options.cache_capacity);
+    }
     Member member(net, control, options);
     std::vector<float> data = ramp(net.rank(), 6);
     ASSERT_OK(member.allreduce("x", data));

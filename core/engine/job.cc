@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "collectives/calibrate.h"
+#include "engine/timeline/tracer.h"
 #include "net/secret.h"
 
 namespace hvd {
@@ -183,8 +184,11 @@ EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const 
   options.worker.executor.job_ranks = ranks;
   options.worker.cache_capacity = static_cast<size_t>(config.cache_capacity);
   options.worker.warns_of_small_cache = config.was_given("HOROVOD_CACHE_CAPACITY");
-  options.worker.timeline = timeline_.get();
-  if (set != kGlobalSet) options.worker.timeline_prefix = fmt::format("process set {}: ", set);
+  if (timeline_ != nullptr) {
+    options.worker.observer = std::make_shared<Tracer>(
+        *timeline_, set == kGlobalSet ? std::string() : fmt::format("process set {}: ", set), ranks,
+        options.worker.cache_capacity);
+  }
   options.worker.host_name = config.hostname;
   options.worker.stall = stall_times(config);
   if (config.autotune && set == kGlobalSet) {

@@ -101,10 +101,12 @@ void Negotiator::note_arrival(int party, PendingTensor& pending, const Request& 
   const bool first = pending.arrived == 0;
   pending.arrived |= Parties{1} << party;
   if (observer_ != nullptr) {
-    const Response* cached = pending.cached == nullptr ? nullptr : pending.cached->response.get();
-    observer_->on_ready(cached, request, first,
-                        party == self_ ? std::span(&options_.rank, 1)
-                                       : std::span<const int>(options_.children[party].below));
+    observer_->on_arrival({.id = pending.cached == nullptr ? kNoResponse : pending.cached->id,
+                           .request = request,
+                           .is_first = first,
+                           .ranks = party == self_
+                                        ? std::span(&options_.rank, 1)
+                                        : std::span<const int>(options_.children[party].below)});
   }
   complete_if_all_have(pending);
 }

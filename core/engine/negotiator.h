@@ -25,6 +25,7 @@
 #include "base/bytes.h"
 #include "base/function_ref.h"
 #include "base/status.h"
+#include "engine/observer.h"
 #include "engine/pending_table.h"
 #include "engine/plan.h"
 #include "engine/request.h"
@@ -107,14 +108,8 @@ class Negotiator {
   // Numbers that were given up and that a rank below may still use.
   size_t retired() const { return retired_.size(); }
 
-  // For the timeline: told when the ranks of a child, or this one, are known to have a tensor.
-  // `cached` is what they were answered last time, or null; `first`: nobody was known to have it.
-  struct Observer {
-    virtual ~Observer() = default;
-    virtual void on_ready(const Response* cached, const Request& request, bool first,
-                          std::span<const int> ranks) = 0;
-  };
-  void set_observer(Observer* observer) { observer_ = observer; }
+  // Receives every arrival; may be null, and must outlive the negotiator.
+  void set_observer(EngineObserver* observer) { observer_ = observer; }
 
   // A change of the cache's size, which every rank makes between the same two plans: hence as soon
   // as it has the first of them, before it receives or decides anything else.
@@ -197,7 +192,7 @@ class Negotiator {
   std::vector<PendingTensor*> answered_;  // kept for its memory
 
   uint64_t messages_sent_ = 0;
-  Observer* observer_ = nullptr;
+  EngineObserver* observer_ = nullptr;
 };
 
 }  // namespace hvd

@@ -133,22 +133,25 @@ void Negotiator::apply(DecidedPlan& decided, std::span<PendingTensor* const> cac
   Plan& plan = plans_.emplace_back();
   ++plans_seen_;
   plan.responses.reserve(cached.size() + decided.spelled.size());
-  plan.user_data.reserve(plan.responses.capacity());
+  plan.details.reserve(plan.responses.capacity());
   for (PendingTensor* pending : cached) {
     cache_.touch(*pending->cached);
-    plan.user_data.push_back(pending->user_data);
+    plan.details.push_back({pending->user_data, pending->cached->id});
     plan.responses.push_back(pending->cached->response);
     pending->clear_arrivals();
   }
   // All of them first: the entry that makes room for one may be that of another.
   for (const Response& response : decided.spelled) {
-    plan.user_data.push_back(forget_arrivals(response.request.name));
+    plan.details.push_back({forget_arrivals(response.request.name), kNoResponse});
   }
   std::vector<ResponseCache::Entry> evicted;
   for (const Response& response : decided.spelled) {
     auto shared = std::make_shared<const Response>(response);
     if (decided.remember && response.error.is_ok() && may_be_remembered(response.request.type)) {
-      if (const ResponseCache::Entry* entry = cache_.insert(shared, evicted)) pending_.add(*entry);
+      if (const ResponseCache::Entry* entry = cache_.insert(shared, evicted)) {
+        pending_.add(*entry);
+        plan.details[plan.responses.size()].id = entry->id;
+      }
     }
     plan.responses.push_back(std::move(shared));
   }

@@ -9,14 +9,19 @@
 
 #include "base/status.h"
 #include "engine/request.h"
+#include "engine/response_cache.h"
 
 namespace hvd {
 
 struct Plan {
   // Carried out in this order. Shared with the cache of responses.
   std::vector<std::shared_ptr<const Response>> responses;
-  // By response: what this rank submitted it with, null if it has no such tensor.
-  std::vector<void*> user_data;
+  // By response: what only this rank, or only this process, has of it.
+  struct Detail {
+    void* user_data = nullptr;    // of this rank's announcement; null if it has no such tensor
+    ResponseId id = kNoResponse;  // of the response in the cache, unless it was not remembered
+  };
+  std::vector<Detail> details;
   // By response: the group that it was submitted with, where groups matter; else empty.
   std::vector<uint32_t> groups;
   // This rank has joined, and may be without some of the tensors.

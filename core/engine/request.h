@@ -76,10 +76,6 @@ struct Response {
   Request request;                        // equal on all ranks, but for free first dimensions
   std::vector<int64_t> first_dimensions;  // of an allgather: by rank of the set
   Status error;                           // ranks disagree: everybody fails the tensor with this
-  // Of the engine's thread. The number of its name in the timeline and one, once it has one; and
-  // whether the timeline knows its shape.
-  mutable uint32_t traced_as = 0;
-  mutable bool shape_traced = false;
 };
 
 }  // namespace hvd

@@ -50,7 +50,6 @@ Worker::Worker(const WorkerOptions& options, Transport& net, ControlPlane* contr
     : options_(options),
       control_(control),
       in_flight_(in_flight),
-      tracer_(options.timeline, options.timeline_prefix, options.executor.job_ranks),
       negotiator_(negotiator_options(options, net)),
       executor_(std::move(executor)),
       rank_(net.rank()),
@@ -58,7 +57,7 @@ Worker::Worker(const WorkerOptions& options, Transport& net, ControlPlane* contr
       topology_(net.topology()),
       stall_watch_(std::chrono::duration<double>(options.stall.warning_seconds), net.rank(),
                    net.topology(), job_ranks_) {
-  if (options_.timeline != nullptr) negotiator_.set_observer(&tracer_);
+  negotiator_.set_observer(options_.observer.get());
 }
 
 Result<bool> Worker::step() {
@@ -73,7 +72,7 @@ Result<bool> Worker::step() {
     }));
     progress |= received > 0;
   }
-  tracer_.flush();
+  if (options_.observer != nullptr) options_.observer->on_step();
   if (negotiator_.can_decide() && company_has_come()) negotiator_.decide();
   HVD_TRY(collect_plans());
   HVD_TRY(negotiator_.flush(
@@ -202,9 +201,12 @@ bool Worker::company_has_come() {
 Worker::Clock::time_point Worker::next_timer() const { return company_until_; }
 
 Status Worker::carry_out(Plan& plan) {
-  tracer_.plan_begins(plan);
+  EngineObserver* const observer = options_.observer.get();
+  if (observer != nullptr) observer->on_plan(plan);
   tasks_.clear();
-  for (void* user_data : plan.user_data) tasks_.push_back(static_cast<TensorTask*>(user_data));
+  for (const Plan::Detail& detail : plan.details) {
+    tasks_.push_back(static_cast<TensorTask*>(detail.user_data));
+  }
   for (size_t i = 0; i < plan.responses.size(); ++i) {
     const Response& response = *plan.responses[i];
     const uint64_t number = planned_++;
@@ -224,9 +226,10 @@ Status Worker::carry_out(Plan& plan) {
       items_.push_back({plan.responses[item].get(), tasks_[item]});
       batch_tasks_.push_back(tasks_[item]);
     }
-    tracer_.batch_begins(plan, batch);
+    const uint64_t number = batches_++;
+    if (observer != nullptr) observer->on_batch_start(plan, batch, number);
     HVD_TRY(executor_->run(items_));
-    tracer_.batch_ends();
+    if (observer != nullptr) observer->on_batch_end(number);
     complete(batch_tasks_);
     if (autotuner_ != nullptr) tune(plan, batch);
   }

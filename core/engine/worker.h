@@ -20,9 +20,9 @@
 #include "engine/fusion.h"
 #include "engine/in_flight.h"
 #include "engine/negotiator.h"
+#include "engine/observer.h"
 #include "engine/stall/stall_report.h"
 #include "engine/stall/stall_watch.h"
-#include "engine/tracer.h"
 #include "transport/control/control_plane.h"
 #include "transport/transport.h"
 
@@ -39,8 +39,7 @@ struct WorkerOptions {
   // With these the coordinator tunes, and writes what it tried to the file, if one is named.
   std::optional<AutotuneOptions> autotune;
   std::string autotune_log;
-  Timeline* timeline = nullptr;  // outlives the worker
-  std::string timeline_prefix;   // of names there; empty for the set of all ranks
+  std::shared_ptr<EngineObserver> observer;  // null: none
   // A tensor that waits longer than the first is reported, one that waits longer than the second
   // ends the job; 0: neither.
   StallTimes stall{.warning_seconds = 60, .shutdown_seconds = 0};
@@ -98,13 +97,13 @@ class Worker {
   WorkerOptions options_;
   ControlPlane* const control_;
   InFlight& in_flight_;
-  Tracer tracer_;
   Negotiator negotiator_;
   std::unique_ptr<Executor> executor_;
   const int rank_;
   const std::vector<int> job_ranks_;
   const Topology& topology_;
   std::deque<Plan> plans_;
+  uint64_t batches_ = 0;  // started so far: the next one's number
   uint64_t planned_ = 0;  // tensors of the plans that were carried out: the next one's number
   StallWatch stall_watch_;
   std::string inside_call_;
