@@ -162,7 +162,7 @@ void Engine::run_alone() noexcept {
   alone_ = std::this_thread::get_id();
   do {
     advance();
-  } while (!has_ended_ && (must_end_ || in_flight_.has_queued()));
+  } while (!has_ended_ && (must_end_ || in_flight_.has_queued() || worker_->has_running_batches()));
   alone_ = std::thread::id();
 }
 
@@ -230,6 +230,8 @@ void Engine::part() noexcept {
 void Engine::end(const Status& reason) noexcept {
   const Status why = note_end(reason);
   has_ended_ = true;
+  // Null if it could not be made.
+  if (worker_ != nullptr) worker_->abandon_batches();
   in_flight_.close(why, [&why](Operation& operation) {
     operation.note(why);
     operation.finish();

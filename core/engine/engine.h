@@ -60,7 +60,7 @@ class Engine {
 
   int rank() const { return net_->rank(); }
   int size() const { return net_->size(); }
-  const std::vector<int>& job_ranks() const { return options_.worker.executor.job_ranks; }
+  const std::vector<int>& job_ranks() const { return options_.worker.host_backend.job_ranks; }
   const Sealer* sealer() const { return options_.sealer.get(); }
 
   // Safe from any thread and from callbacks of operations, and never waits. Fails at once for what

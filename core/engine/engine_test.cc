@@ -597,7 +597,7 @@ TEST_P(EngineTest, LimitsTheTimeWithoutProgressWhateverTheSizeOfTheData) {
   const auto outcomes = testing::outcomes_of_members(
       GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPlane& control) -> Status {
         WorkerOptions options = worker_options(net.size());
-        options.executor.timeout = std::chrono::milliseconds(300);
+        options.host_backend.timeout = std::chrono::milliseconds(300);
         Member member(net, control, options);
         HVD_TRY(member.barrier());
         std::vector<TensorTask> tasks;
@@ -853,7 +853,7 @@ TEST(Tracing, FollowsTensorsFromTheFirstRankThatHasThemToTheEnd) {
   run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPlane& control) {
     WorkerOptions options = worker_options(net.size());
     if (net.rank() == 0) {
-      options.observer = std::make_shared<Tracer>(timeline, "", options.executor.job_ranks,
+      options.observer = std::make_shared<Tracer>(timeline, "", options.host_backend.job_ranks,
                                                   options.cache_capacity);
     }
     Member member(net, control, options);
@@ -894,10 +894,10 @@ TEST(Tracing, TellsProcessSetsApartAndNamesRanksOfTheJob) {
   ASSERT_OK(timeline.start(path, /*mark_cycles=*/true));
   run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPlane& control) {
     WorkerOptions options = worker_options(net.size());
-    options.executor.job_ranks = {5, 9};
+    options.host_backend.job_ranks = {5, 9};
     if (net.rank() == 0) {
       options.observer = std::make_shared<Tracer>(
-          timeline, "process set 3: ", options.executor.job_ranks, options.cache_capacity);
+          timeline, "process set 3: ", options.host_backend.job_ranks, options.cache_capacity);
     }
     Member member(net, control, options);
     std::vector<float> data = ramp(net.rank(), 6);
@@ -928,7 +928,7 @@ TEST(Deterministic, BitsDependOnValuesAlone) {
                                     World{TransportKind::kInproc, 5}}) {
     run_members(kind, ranks, [&](Transport& net, ControlPlane& control) {
       WorkerOptions options = worker_options(net.size());
-      options.executor.allreduce.deterministic = true;
+      options.host_backend.allreduce.deterministic = true;
       options.fusion.fuse_adasum = false;
       Member member(net, control, options);
       std::mt19937 values(static_cast<unsigned>(net.rank()) + 1);

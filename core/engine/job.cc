@@ -179,9 +179,9 @@ EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const 
   options.worker.tunables = tunables_;
   options.worker.fusion.within_groups_only = config.disable_group_fusion;
   options.worker.fusion.fuse_adasum = !config.deterministic;
-  options.worker.executor.allreduce = allreduce_;
-  options.worker.executor.timeout = to_milliseconds(config.timeout);
-  options.worker.executor.job_ranks = ranks;
+  options.worker.host_backend.allreduce = allreduce_;
+  options.worker.host_backend.timeout = to_milliseconds(config.timeout);
+  options.worker.host_backend.job_ranks = ranks;
   options.worker.cache_capacity = static_cast<size_t>(config.cache_capacity);
   options.worker.warns_of_small_cache = config.was_given("HOROVOD_CACHE_CAPACITY");
   if (timeline_ != nullptr) {

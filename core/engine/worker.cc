@@ -15,6 +15,8 @@ namespace hvd {
 namespace {
 
 constexpr int kPollsPerLook = 64;
+// How often to look whether a backend has finished a batch that it runs in the background.
+constexpr std::chrono::microseconds kBackendPoll{50};
 
 // How often to look for a tensor that has waited for that long.
 Worker::Clock::duration look_interval(double seconds) {
@@ -24,7 +26,7 @@ Worker::Clock::duration look_interval(double seconds) {
 
 NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transport& net) {
   NegotiatorOptions made = NegotiatorOptions::in_tree(net.rank(), net.topology());
-  made.job_ranks = options.executor.job_ranks;
+  made.job_ranks = options.host_backend.job_ranks;
   made.cache_capacity = options.tunables.cache_enabled ? options.cache_capacity : 0;
   made.groups_matter = options.fusion.within_groups_only;
   return made;
@@ -32,10 +34,40 @@ NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transpo
 
 }  // namespace
 
+// One batch in the hands of a backend. Most are finished inside Backend::run() and never enter
+// running_: then the same object, with its memory, serves the next batch.
+class Worker::RunningBatch final : public Completion {
+ public:
+  explicit RunningBatch(Worker& worker) : worker_(worker) {}
+
+  void prepare(uint64_t number_of_batch) {
+    number = number_of_batch;
+    is_finished = false;
+    items.clear();
+    tasks.clear();
+  }
+  void finish(const Status& outcome) override {
+    HVD_CHECK(!is_finished);
+    is_finished = true;
+    worker_.finish(*this, outcome);
+  }
+
+  uint64_t number = 0;
+  bool is_finished = false;
+  std::vector<Backend::Item> items;
+  std::vector<TensorTask*> tasks;  // of the items
+  // Keeps the items' responses alive after their plan.
+  std::vector<std::shared_ptr<const Response>> responses;
+
+ private:
+  Worker& worker_;
+};
+
 Result<std::unique_ptr<Worker>> Worker::make(const WorkerOptions& options, Transport& net,
                                              ControlPlane* control, InFlight& in_flight) {
-  HVD_TRY_ASSIGN(auto executor, Executor::make(net, options.executor));
-  std::unique_ptr<Worker> worker(new Worker(options, net, control, in_flight, std::move(executor)));
+  HVD_TRY_ASSIGN(auto host_backend, HostBackend::make(net, options.host_backend));
+  std::unique_ptr<Worker> worker(
+      new Worker(options, net, control, in_flight, std::move(host_backend)));
   HVD_TRY(worker->apply(options.tunables));
   if (!options.autotune || net.rank() != 0) return worker;
   worker->autotuner_ = std::make_unique<Autotuner>(*options.autotune, options.tunables);
@@ -46,22 +78,28 @@ Result<std::unique_ptr<Worker>> Worker::make(const WorkerOptions& options, Trans
 }
 
 Worker::Worker(const WorkerOptions& options, Transport& net, ControlPlane* control,
-               InFlight& in_flight, std::unique_ptr<Executor> executor)
+               InFlight& in_flight, std::unique_ptr<HostBackend> host_backend)
     : options_(options),
       control_(control),
       in_flight_(in_flight),
       negotiator_(negotiator_options(options, net)),
-      executor_(std::move(executor)),
+      host_backend_(std::move(host_backend)),
       rank_(net.rank()),
-      job_ranks_(options.executor.job_ranks),
+      job_ranks_(options.host_backend.job_ranks),
       topology_(net.topology()),
       stall_watch_(std::chrono::duration<double>(options.stall.warning_seconds), net.rank(),
                    net.topology(), job_ranks_) {
   negotiator_.set_observer(options_.observer.get());
+  next_batch_ = std::make_unique<RunningBatch>(*this);
 }
+
+Worker::~Worker() = default;
 
 Result<bool> Worker::step() {
   bool progress = false;
+  if (!running_.empty()) {
+    HVD_TRY_ASSIGN(progress, poll_backends());
+  }
   if (in_flight_.has_queued()) {
     announce_queued();
     progress = true;
@@ -92,7 +130,7 @@ Result<bool> Worker::step() {
 // parent does not: it may be in that collective already.)
 Status Worker::send_plans() {
   if (control_ == nullptr || control_->drained_below()) return Status::ok();
-  const Deadline deadline = Deadline::after(options_.executor.timeout);
+  const Deadline deadline = Deadline::after(options_.host_backend.timeout);
   for (int polls = 1; !control_->drained_below(); ++polls) {
     const auto received =
         control_->receive([this](int from, ConstBytes message) { return take(from, message); });
@@ -148,27 +186,24 @@ Status Worker::collect_plans() {
 Status Worker::apply(const Tunables& tunables) {
   options_.tunables = tunables;
   options_.fusion.threshold = tunables.fusion_threshold;
-  AllreduceOptions allreduce = options_.executor.allreduce;
+  AllreduceOptions allreduce = options_.host_backend.allreduce;
   allreduce.algorithm = tunables.algorithm;
   allreduce.chunk_bytes = tunables.chunk_bytes;
   const bool has_two_levels = topology_.hosts() > 1 && topology_.largest_host() > 1;
   if (tunables.hierarchical_allreduce && has_two_levels) {
     allreduce.algorithm = AllreduceAlgorithm::kTwoLevel;
   }
-  executor_->set_hierarchical_allgather(tunables.hierarchical_allgather);
-  return executor_->set_allreduce(allreduce);
+  host_backend_->set_hierarchical_allgather(tunables.hierarchical_allgather);
+  return host_backend_->set_allreduce(allreduce);
 }
 
 // Scores what was reduced, and spreads what to try next.
-void Worker::tune(const Plan& plan, const Batch& batch) {
-  if (autotuner_->done() ||
-      plan.responses[batch.items.front()]->request.type != RequestType::kAllreduce) {
-    return;
-  }
+void Worker::tune(std::span<const Backend::Item> items) {
+  if (autotuner_->done() || items.front().response->request.type != RequestType::kAllreduce) return;
   int64_t bytes = 0;
   tuned_.clear();
-  for (const uint32_t item : batch.items) {
-    const Request& request = plan.responses[item]->request;
+  for (const Backend::Item& item : items) {
+    const Request& request = item.response->request;
     tuned_.push_back(std::hash<std::string>()(request.name));
     bytes += static_cast<int64_t>(request.bytes());
   }
@@ -198,11 +233,12 @@ bool Worker::company_has_come() {
   return true;
 }
 
-Worker::Clock::time_point Worker::next_timer() const { return company_until_; }
+Worker::Clock::time_point Worker::next_timer() const {
+  return running_.empty() ? company_until_ : std::min(company_until_, Clock::now() + kBackendPoll);
+}
 
 Status Worker::carry_out(Plan& plan) {
-  EngineObserver* const observer = options_.observer.get();
-  if (observer != nullptr) observer->on_plan(plan);
+  if (options_.observer != nullptr) options_.observer->on_plan(plan);
   tasks_.clear();
   for (const Plan::Detail& detail : plan.details) {
     tasks_.push_back(static_cast<TensorTask*>(detail.user_data));
@@ -220,18 +256,7 @@ Status Worker::carry_out(Plan& plan) {
     complete({&tasks_[i], 1});
   }
   for (const Batch& batch : fuse(plan, options_.fusion)) {
-    items_.clear();
-    batch_tasks_.clear();
-    for (const uint32_t item : batch.items) {
-      items_.push_back({plan.responses[item].get(), tasks_[item]});
-      batch_tasks_.push_back(tasks_[item]);
-    }
-    const uint64_t number = batches_++;
-    if (observer != nullptr) observer->on_batch_start(plan, batch, number);
-    HVD_TRY(executor_->run(items_));
-    if (observer != nullptr) observer->on_batch_end(number);
-    complete(batch_tasks_);
-    if (autotuner_ != nullptr) tune(plan, batch);
+    HVD_TRY(start(plan, batch));
   }
   if (!plan.tunables.empty()) {
     HVD_TRY_ASSIGN(const Tunables tunables, decode_tunables(plan.tunables));
@@ -250,7 +275,65 @@ Status Worker::carry_out(Plan& plan) {
             "which is slower; set HOROVOD_CACHE_CAPACITY to more than the number of tensors",
             options_.cache_capacity);
   }
+  if (!plan.shutdown.is_ok()) HVD_TRY(drain_backends());
   return plan.shutdown;
+}
+
+Status Worker::start(const Plan& plan, const Batch& batch) {
+  RunningBatch& started = *next_batch_;
+  started.prepare(batches_++);
+  for (const uint32_t item : batch.items) {
+    started.items.push_back({plan.responses[item].get(), tasks_[item]});
+    started.tasks.push_back(tasks_[item]);
+  }
+  if (options_.observer != nullptr) options_.observer->on_batch_start(plan, batch, started.number);
+  HVD_TRY(backend_for(*started.items.front().response).run(started.items, started));
+  if (started.is_finished) return Status::ok();
+  // The plan does not last as long as the batch.
+  for (const uint32_t item : batch.items) started.responses.push_back(plan.responses[item]);
+  running_.push_back(nullptr);
+  running_.back() = std::exchange(next_batch_, std::make_unique<RunningBatch>(*this));
+  return Status::ok();
+}
+
+void Worker::finish(RunningBatch& batch, const Status& outcome) {
+  if (options_.observer != nullptr) options_.observer->on_batch_end(batch.number);
+  if (!outcome.is_ok()) {
+    for (TensorTask* task : batch.tasks) {
+      if (task != nullptr) task->operation->note(outcome);
+    }
+  }
+  complete(batch.tasks);
+  if (autotuner_ != nullptr && outcome.is_ok()) tune(batch.items);
+}
+
+Backend& Worker::backend_for(const Response& response) const {
+  for (const auto& backend : options_.backends) {
+    if (backend->takes(response)) return *backend;
+  }
+  return *host_backend_;
+}
+
+Result<bool> Worker::poll_backends() {
+  for (const auto& backend : options_.backends) HVD_TRY(backend->poll());
+  const size_t finished = std::erase_if(
+      running_, [](const std::unique_ptr<RunningBatch>& batch) { return batch->is_finished; });
+  return finished > 0;
+}
+
+// All ranks have agreed on these operations before the shutdown, so they should not fail by it.
+Status Worker::drain_backends() {
+  const Deadline deadline = Deadline::after(options_.host_backend.timeout);
+  while (!running_.empty() && !deadline.expired()) {
+    HVD_TRY_ASSIGN(const bool progress, poll_backends());
+    if (!progress) sched_yield();
+  }
+  return Status::ok();
+}
+
+void Worker::abandon_batches() noexcept {
+  for (const auto& backend : options_.backends) backend->abandon();
+  running_.clear();
 }
 
 void Worker::complete(std::span<TensorTask* const> tasks) {

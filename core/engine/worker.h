@@ -16,8 +16,9 @@
 #include "engine/autotune/autotune_log.h"
 #include "engine/autotune/autotuner.h"
 #include "engine/autotune/tunables.h"
-#include "engine/executor.h"
+#include "engine/backend.h"
 #include "engine/fusion.h"
+#include "engine/host_backend.h"
 #include "engine/in_flight.h"
 #include "engine/negotiator.h"
 #include "engine/observer.h"
@@ -33,7 +34,9 @@ struct WorkerOptions {
   Tunables tunables;
   // What it may not; where both say something, `tunables` does.
   FusionOptions fusion;
-  ExecutorOptions executor;
+  HostBackendOptions host_backend;
+  // Asked in this order whether they take a batch, before the host backend.
+  std::vector<std::shared_ptr<Backend>> backends;
   size_t cache_capacity = Config::kDefaultCacheCapacity;
   bool warns_of_small_cache = false;  // the user has set that capacity
   // With these the coordinator tunes, and writes what it tried to the file, if one is named.
@@ -53,6 +56,7 @@ class Worker {
   // All outlive it. `control` is null when the set has one rank.
   static Result<std::unique_ptr<Worker>> make(const WorkerOptions& options, Transport& net,
                                               ControlPlane* control, InFlight& in_flight);
+  ~Worker();
 
   // Does what can be done now; whether there was anything. A failure is final: the worker is then
   // of no more use, except that part() may be called.
@@ -71,19 +75,24 @@ class Worker {
   // control plane can be closed and nobody misses anything.
   bool part();
 
+  // Whether a backend has batches that it has not reported finished.
+  bool has_running_batches() const { return !running_.empty(); }
+  // The engine ends. After the return no backend touches the memory of an operation.
+  void abandon_batches() noexcept;
+
   // When step() should be called even if nothing happens before; never is far away.
   Clock::time_point next_timer() const;
 
  private:
   Worker(const WorkerOptions& options, Transport& net, ControlPlane* control, InFlight& in_flight,
-         std::unique_ptr<Executor> executor);
+         std::unique_ptr<HostBackend> host_backend);
 
   void announce_queued();
   // Takes plans from the negotiator, whose cache has to change right after the plan that says so.
   Status collect_plans();
   Status send_plans();
   Status apply(const Tunables& tunables);
-  void tune(const Plan& plan, const Batch& batch);
+  void tune(std::span<const Backend::Item> items);
   Status take(int from, ConstBytes message);
   bool company_has_come();
   Status send(int to, ConstBytes message, Urgency urgency) {
@@ -92,19 +101,28 @@ class Worker {
   RankReport describe() const;
   void report_stall();
   Status carry_out(Plan& plan);
+  class RunningBatch;
+  Status start(const Plan& plan, const Batch& batch);
+  void finish(RunningBatch& batch, const Status& outcome);
+  Backend& backend_for(const Response& response) const;
+  // Whether a batch has finished.
+  Result<bool> poll_backends();
+  // Waits for all batches, or for as long as a collective may take.
+  Status drain_backends();
   void complete(std::span<TensorTask* const> tasks);
 
   WorkerOptions options_;
   ControlPlane* const control_;
   InFlight& in_flight_;
   Negotiator negotiator_;
-  std::unique_ptr<Executor> executor_;
+  const std::unique_ptr<HostBackend> host_backend_;
   const int rank_;
   const std::vector<int> job_ranks_;
   const Topology& topology_;
   std::deque<Plan> plans_;
   uint64_t batches_ = 0;  // started so far: the next one's number
   uint64_t planned_ = 0;  // tensors of the plans that were carried out: the next one's number
+  std::vector<std::unique_ptr<RunningBatch>> running_;  // those that run() did not finish
   StallWatch stall_watch_;
   std::string inside_call_;
   Clock::time_point next_look_at_oldest_;
@@ -120,8 +138,7 @@ class Worker {
   // Kept for their memory.
   std::vector<Operation*> queued_;
   std::vector<TensorTask*> tasks_;
-  std::vector<Executor::Item> items_;
-  std::vector<TensorTask*> batch_tasks_;
+  std::unique_ptr<RunningBatch> next_batch_;  // the one that is being started, or will be
   std::vector<Operation::Ref> finished_;
 };
 

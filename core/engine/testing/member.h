@@ -38,9 +38,9 @@ constexpr DType dtype_of<uint8_t>() {
 
 inline WorkerOptions worker_options(int size) {
   WorkerOptions options;
-  options.executor.job_ranks.resize(size);
-  std::iota(options.executor.job_ranks.begin(), options.executor.job_ranks.end(), 0);
-  options.executor.timeout = std::chrono::milliseconds(20'000);
+  options.host_backend.job_ranks.resize(size);
+  std::iota(options.host_backend.job_ranks.begin(), options.host_backend.job_ranks.end(), 0);
+  options.host_backend.timeout = std::chrono::milliseconds(20'000);
   return options;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/executor.h"
+#include "engine/host_backend.h"
 
 #include <algorithm>
 
@@ -36,9 +36,9 @@ class ChangedNumbers final : public Transport {
 };
 
 Status alltoall_of_one_row_each(Transport& net) {
-  ExecutorOptions options;
+  HostBackendOptions options;
   for (int rank = 0; rank < net.size(); ++rank) options.job_ranks.push_back(10 + rank);
-  HVD_TRY_ASSIGN(const auto executor, Executor::make(net, options));
+  HVD_TRY_ASSIGN(const auto backend, HostBackend::make(net, options));
   const std::vector<float> rows(static_cast<size_t>(net.size()));
   TensorTask task;
   task.request.name = "rows";
@@ -51,12 +51,15 @@ Status alltoall_of_one_row_each(Transport& net) {
   std::vector<TensorTask> tasks;
   tasks.push_back(std::move(task));
   const Operation::Ref operation = Operation::make(std::move(tasks));
-  const Executor::Item item{&response, operation->tasks.data()};
-  return executor->run({&item, 1});
+  const HostBackend::Item item{&response, operation->tasks.data()};
+  struct : Completion {
+    void finish(const Status& outcome) override { EXPECT_OK(outcome); }
+  } completion;
+  return backend->run({&item, 1}, completion);
 }
 
 // Of three: two blocks that lie outside of the output can add up to one that fits.
-TEST(Executor, RefusesNumbersOfRowsThatNoRankCanHaveSent) {
+TEST(HostBackend, RefusesNumbersOfRowsThatNoRankCanHaveSent) {
   const auto outcomes =
       testing::outcomes_of_ranks(testing::TransportKind::kInproc, 3, [](Transport& net) {
         if (net.rank() != 1) return alltoall_of_one_row_each(net);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries out batches over the transport of a process set. Knows tensors and collectives, neither
-// names in flight nor other ranks' requests.
+// Carries out batches in host memory, with our own collectives over the transport of the process
+// set. Every batch is finished when run() returns.
 #pragma once
 
 #include <chrono>
@@ -13,42 +13,39 @@
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/scratch.h"
 #include "collectives/select.h"
+#include "engine/backend.h"
 #include "engine/operation.h"
 #include "engine/request.h"
 #include "transport/transport.h"
 
 namespace hvd {
 
-struct ExecutorOptions {
+struct HostBackendOptions {
   AllreduceOptions allreduce;
   bool hierarchical_allgather = false;
   std::chrono::milliseconds timeout{30'000};  // of a collective that makes no progress
   std::vector<int> job_ranks;                 // by rank of the set
 };
 
-class Executor {
+class HostBackend final : public Backend {
  public:
   // `net` outlives it. Fails when the options ask for an algorithm that is impossible there.
-  static Result<std::unique_ptr<Executor>> make(Transport& net, const ExecutorOptions& options);
+  static Result<std::unique_ptr<HostBackend>> make(Transport& net,
+                                                   const HostBackendOptions& options);
 
-  // One tensor of a batch: what all agreed on, and this rank's part of it, which is null when the
-  // rank has joined and takes part without data.
-  struct Item {
-    const Response* response;
-    TensorTask* task;
-  };
-
-  // Runs one batch. A failure of one tensor on this rank alone (no memory for its output) goes to
-  // its operation; what is returned ends the engine.
-  Status run(std::span<const Item> batch);
+  bool takes(const Response&) const override { return true; }
+  // A tensor that fails on this rank alone (no memory for its output) fails its operation; the
+  // returned status ends the engine.
+  Status run(std::span<const Item> batch, Completion& completion) override;
 
   // From the next batch on.
   Status set_allreduce(const AllreduceOptions& options);
   void set_hierarchical_allgather(bool on) { options_.hierarchical_allgather = on; }
 
  private:
-  Executor(Transport& net, ExecutorOptions options, AllreduceSelector selector);
+  HostBackend(Transport& net, HostBackendOptions options, AllreduceSelector selector);
 
+  Status carry_out(std::span<const Item> batch);
   Status allreduce(std::span<const Item> batch);
   Status adasum(std::span<const Item> batch);
   Status allgather(std::span<const Item> batch);
@@ -67,7 +64,7 @@ class Executor {
   CollectiveContext context() { return {net_, scratch_, limit(), options_.allreduce}; }
 
   Transport& net_;
-  ExecutorOptions options_;
+  HostBackendOptions options_;
   AllreduceSelector selector_;
   Scratch fusion_;  // tensors side by side
   Scratch fused_out_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/executor.h"
+#include "engine/host_backend.h"
 
 #include <fmt/format.h>
 
@@ -45,24 +45,31 @@ Shape with_rows(Shape shape, int64_t rows) {
 
 }  // namespace
 
-Result<std::unique_ptr<Executor>> Executor::make(Transport& net, const ExecutorOptions& options) {
+Result<std::unique_ptr<HostBackend>> HostBackend::make(Transport& net,
+                                                       const HostBackendOptions& options) {
   HVD_TRY_ASSIGN(const AllreduceSelector selector,
                  AllreduceSelector::make(net.topology(), net.hosts_share_memory(),
                                          options.allreduce, offered_allreduce_algorithms()));
-  return std::unique_ptr<Executor>(new Executor(net, options, selector));
+  return std::unique_ptr<HostBackend>(new HostBackend(net, options, selector));
 }
 
-Executor::Executor(Transport& net, ExecutorOptions options, AllreduceSelector selector)
+HostBackend::HostBackend(Transport& net, HostBackendOptions options, AllreduceSelector selector)
     : net_(net), options_(std::move(options)), selector_(selector) {}
 
-Status Executor::set_allreduce(const AllreduceOptions& options) {
+Status HostBackend::set_allreduce(const AllreduceOptions& options) {
   HVD_TRY_ASSIGN(selector_, AllreduceSelector::make(net_.topology(), net_.hosts_share_memory(),
                                                     options, offered_allreduce_algorithms()));
   options_.allreduce = options;
   return Status::ok();
 }
 
-Status Executor::run(std::span<const Item> batch) {
+Status HostBackend::run(std::span<const Item> batch, Completion& completion) {
+  HVD_TRY(carry_out(batch));
+  completion.finish(Status::ok());
+  return Status::ok();
+}
+
+Status HostBackend::carry_out(std::span<const Item> batch) {
   substitutes_.clear();
   const Item& first = batch.front();
   switch (first.response->request.type) {
@@ -79,13 +86,13 @@ Status Executor::run(std::span<const Item> batch) {
   return Status::ok();
 }
 
-Bytes Executor::output_of(TensorTask& task, Shape shape) {
+Bytes HostBackend::output_of(TensorTask& task, Shape shape) {
   task.output_shape = std::move(shape);
   task.has_own_shape = true;
   return output_of(task);
 }
 
-Bytes Executor::output_of(TensorTask& task) {
+Bytes HostBackend::output_of(TensorTask& task) {
   const Shape& shape = task.shape_of_output();
   const size_t bytes = static_cast<size_t>(elements_of(shape)) * size_of(task.request.dtype);
   if (task.out == nullptr && task.operation->allocate) {
@@ -102,7 +109,7 @@ Bytes Executor::output_of(TensorTask& task) {
   return substitutes_.back()->get(bytes);
 }
 
-Status Executor::allreduce(std::span<const Item> batch) {
+Status HostBackend::allreduce(std::span<const Item> batch) {
   const Request& request = batch.front().response->request;
   HVD_TRY_ASSIGN(Reduction reduction, Reduction::make(request.op, request.dtype, net_.size(),
                                                       request.prescale, request.postscale));
@@ -132,7 +139,7 @@ Status Executor::allreduce(std::span<const Item> batch) {
   return allreduce_pieces(context(), selector_.choose(total), pieces_, reduction, fusion_);
 }
 
-Status Executor::adasum(std::span<const Item> batch) {
+Status HostBackend::adasum(std::span<const Item> batch) {
   const Request& request = batch.front().response->request;
   size_t total = 0;
   std::vector<size_t> counts;
@@ -163,7 +170,7 @@ Status Executor::adasum(std::span<const Item> batch) {
 }
 
 // Several tensors: each rank sends its parts of all of them as one block.
-Status Executor::allgather(std::span<const Item> batch) {
+Status HostBackend::allgather(std::span<const Item> batch) {
   const int ranks = net_.size();
   std::vector<size_t> bytes_of(ranks, 0);
   for (const Item& item : batch) {
@@ -213,7 +220,7 @@ Status Executor::allgather(std::span<const Item> batch) {
 }
 
 // Several tensors: part r of all of them makes part r of the whole.
-Status Executor::reducescatter(std::span<const Item> batch) {
+Status HostBackend::reducescatter(std::span<const Item> batch) {
   const int ranks = net_.size();
   const Request& request = batch.front().response->request;
   HVD_TRY_ASSIGN(const Reduction reduction, Reduction::make(request.op, request.dtype, ranks,
@@ -256,7 +263,7 @@ Status Executor::reducescatter(std::span<const Item> batch) {
   return Status::ok();
 }
 
-Status Executor::broadcast(const Item& item) {
+Status HostBackend::broadcast(const Item& item) {
   TensorTask& task = *item.task;
   const auto& ranks = options_.job_ranks;
   const auto root =
@@ -268,7 +275,7 @@ Status Executor::broadcast(const Item& item) {
   return hvd::broadcast(context(), data, root);
 }
 
-Status Executor::alltoall(const Item& item) {
+Status HostBackend::alltoall(const Item& item) {
   TensorTask& task = *item.task;
   const int ranks = net_.size();
   // How many rows everybody gets from everybody, first.
