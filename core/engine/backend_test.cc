@@ -81,12 +81,12 @@ void wait_until_started(const LateBackend& backend, int count) {
 
 template <typename Body>
 void run_with_late_backends(Body body, std::chrono::milliseconds timeout = 20s) {
-  run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPlane& control) {
+  run_members(TransportKind::kShm, 2, [&](Transport& transport, ControlPlane& control) {
     const auto backend = std::make_shared<LateBackend>();
-    WorkerOptions options = worker_options(net.size());
+    WorkerOptions options = worker_options(transport.size());
     options.host_backend.timeout = timeout;
     options.backends = {backend};
-    Member member(net, control, options);
+    Member member(transport, control, options);
     body(member, *backend);
     member.shutdown();
   });

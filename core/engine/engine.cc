@@ -23,7 +23,7 @@ namespace {
 constexpr WaitPolicy kEngineThreadPolicy{.pauses = 20, .yield_for = std::chrono::microseconds(50)};
 // A rank that waits looks that often whether another has died: the word in shared memory that says
 // so wakes nobody.
-constexpr std::chrono::microseconds kLookForDeath{5'000};
+constexpr std::chrono::microseconds kLivenessInterval{5'000};
 constexpr std::chrono::microseconds kLongIdle{10'000'000};
 constexpr int kPollsPerLook = 256;
 
@@ -94,13 +94,13 @@ class Engine::Call {
 };
 
 Result<std::unique_ptr<Engine>> Engine::start(const EngineOptions& options,
-                                              std::shared_ptr<Transport> net,
+                                              std::shared_ptr<Transport> transport,
                                               std::shared_ptr<ControlPlane> control) {
-  HVD_CHECK((control == nullptr) == (net->size() == 1));
-  std::unique_ptr<Engine> engine(new Engine(options, std::move(net), std::move(control)));
+  HVD_CHECK((control == nullptr) == (transport->size() == 1));
+  std::unique_ptr<Engine> engine(new Engine(options, std::move(transport), std::move(control)));
   {
     MutexLock lock(engine->running_);
-    HVD_TRY_ASSIGN(engine->worker_, Worker::make(options.worker, *engine->net_,
+    HVD_TRY_ASSIGN(engine->worker_, Worker::make(options.worker, *engine->transport_,
                                                  engine->control_.get(), engine->in_flight_));
   }
   if (engine->control_ != nullptr) {
@@ -110,10 +110,10 @@ Result<std::unique_ptr<Engine>> Engine::start(const EngineOptions& options,
   return engine;
 }
 
-Engine::Engine(const EngineOptions& options, std::shared_ptr<Transport> net,
+Engine::Engine(const EngineOptions& options, std::shared_ptr<Transport> transport,
                std::shared_ptr<ControlPlane> control)
     : options_(options),
-      net_(std::move(net)),
+      transport_(std::move(transport)),
       control_(std::move(control)),
       waiting_policy_(WaitPolicy::for_ranks_on_host(options.ranks_on_host)),
       no_memory_(
@@ -266,7 +266,7 @@ Status Engine::status_of_exception() const noexcept {
 
 void Engine::abort(const Status& reason) noexcept {
   try {
-    net_->abort(reason);
+    transport_->abort(reason);
   } catch (...) {
     HVD_LOG(kError, "no memory to tell the other ranks: {}", reason.message());
   }
@@ -360,8 +360,9 @@ void Engine::sleep(Doorbell::Listener listener, Deadline deadline) noexcept {
   control_->arm();
   if (!advance() && !in_flight_.has_queued()) {
     const auto timer = worker_->next_timer() - Worker::Clock::now();
-    auto at_most = std::min(
-        kLookForDeath, std::chrono::duration_cast<std::chrono::microseconds>(deadline.remaining()));
+    auto at_most =
+        std::min(kLivenessInterval,
+                 std::chrono::duration_cast<std::chrono::microseconds>(deadline.remaining()));
     at_most = std::min(at_most, std::chrono::duration_cast<std::chrono::microseconds>(timer));
     if (at_most.count() > 0) doorbell.sleep(listener, at_most);
   }
@@ -374,7 +375,7 @@ void Engine::look_around() noexcept {
   try {
     Status status = control_->check();
     if (const auto now = std::chrono::steady_clock::now(); status.is_ok() && now >= next_tick_) {
-      next_tick_ = now + kLookForDeath;
+      next_tick_ = now + kLivenessInterval;
       status = worker_->tick(inside_call());
     }
     if (!status.is_ok()) end(status);
@@ -414,7 +415,7 @@ void Engine::wait_for_runner(Done done, Deadline deadline) noexcept {
     if (running_.try_lock()) {
       running_.unlock();
     } else {
-      (void)changed_.wait(waiters_mutex_, earlier(deadline, Deadline::after(kLookForDeath)));
+      (void)changed_.wait(waiters_mutex_, earlier(deadline, Deadline::after(kLivenessInterval)));
     }
   }
 }
@@ -424,18 +425,18 @@ void Engine::wait_for_runner(Done done, Deadline deadline) noexcept {
 
 // Returns when there may be something to do that nobody else does.
 void Engine::watch() noexcept {
-  const auto others_came = [this] {
+  const auto waiting_threads_came = [this] {
     const uint64_t before = std::exchange(runs_seen_, runs_by_waiting_.load());
     return before != runs_seen_;
   };
-  if (!others_came() && !in_flight_.has_queued()) return;
+  if (!waiting_threads_came() && !in_flight_.has_queued()) return;
   thread_polls_ = true;
   std::chrono::microseconds doze = kShortestDoze;
   size_t queued = 0;
   for (int idle_rounds = 0; idle_rounds < kLongestBurst && !stop_; ++idle_rounds) {
     std::this_thread::sleep_for(doze);
     doze = std::min(2 * doze, kLongestDoze);
-    if (others_came()) {
+    if (waiting_threads_came()) {
       queued = 0;
       idle_rounds = 0;
       continue;
@@ -497,7 +498,7 @@ Engine::Pause Engine::work_until_idle() noexcept {
   const bool more = advance() || in_flight_.has_queued();
   const auto timer = std::chrono::duration_cast<std::chrono::microseconds>(worker_->next_timer() -
                                                                            Worker::Clock::now());
-  const auto at_most = std::min(timer, busy ? kLookForDeath : kLongIdle);
+  const auto at_most = std::min(timer, busy ? kLivenessInterval : kLongIdle);
   return {ticket, listener, more ? std::chrono::microseconds(0) : at_most};
 }
 

@@ -52,14 +52,14 @@ enum class SubmitHint { kNone, kWillWait };
 
 class Engine {
  public:
-  // `control` is null exactly if `net` has one rank; then operations run within submit().
+  // `control` is null exactly if `transport` has one rank; then operations run within submit().
   static Result<std::unique_ptr<Engine>> start(const EngineOptions& options,
-                                               std::shared_ptr<Transport> net,
+                                               std::shared_ptr<Transport> transport,
                                                std::shared_ptr<ControlPlane> control);
   ~Engine();  // stop()
 
-  int rank() const { return net_->rank(); }
-  int size() const { return net_->size(); }
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
   const std::vector<int>& job_ranks() const { return options_.worker.host_backend.job_ranks; }
   const Sealer* sealer() const { return options_.sealer.get(); }
 
@@ -83,7 +83,7 @@ class Engine {
   Status ended() const noexcept HVD_EXCLUDES(ended_mutex_);
 
  private:
-  Engine(const EngineOptions& options, std::shared_ptr<Transport> net,
+  Engine(const EngineOptions& options, std::shared_ptr<Transport> transport,
          std::shared_ptr<ControlPlane> control);
 
   // Runs the engine until `done`, by taking it over whenever nobody else runs it.
@@ -130,7 +130,7 @@ class Engine {
 
   // Constant after start.
   const EngineOptions options_;
-  const std::shared_ptr<Transport> net_;
+  const std::shared_ptr<Transport> transport_;
   const std::shared_ptr<ControlPlane> control_;
   const WaitPolicy waiting_policy_;
   const ForkGeneration fork_generation_;

@@ -40,13 +40,14 @@ class EngineTest : public ::testing::TestWithParam<World> {
   }
   template <typename Body, typename Change>
   void run(Body body, Change change) {
-    run_members(GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPlane& control) {
-      WorkerOptions options = worker_options(net.size());
-      change(options);
-      Member member(net, control, options);
-      body(member, net.rank(), net.size());
-      if (!::testing::Test::HasFatalFailure()) member.shutdown();
-    });
+    run_members(GetParam().kind, GetParam().ranks,
+                [&](Transport& transport, ControlPlane& control) {
+                  WorkerOptions options = worker_options(transport.size());
+                  change(options);
+                  Member member(transport, control, options);
+                  body(member, transport.rank(), transport.size());
+                  if (!::testing::Test::HasFatalFailure()) member.shutdown();
+                });
   }
 };
 
@@ -472,10 +473,10 @@ TEST_P(EngineTest, CompletesForCallersWhoDoNotWait) {
 // A submission just when the engine's own thread goes to sleep has to wake it: that thread sleeps
 // for ten seconds when there is nothing to do.
 TEST(EngineThread, HearsOfASubmissionThatComesWhileItGoesToSleep) {
-  run_members(TransportKind::kShm, 2, [](Transport& net, ControlPlane& control) {
-    Member member(net, control);
+  run_members(TransportKind::kShm, 2, [](Transport& transport, ControlPlane& control) {
+    Member member(transport, control);
     std::vector<float> data = {1};
-    std::mt19937 random(static_cast<uint32_t>(net.rank()));
+    std::mt19937 random(static_cast<uint32_t>(transport.rank()));
     for (int step = 0; step < 600; ++step) {
       const auto started = member.start_allreduce("a", data);
       ASSERT_OK(started);
@@ -595,10 +596,11 @@ TEST_P(EngineTest, LimitsTheTimeWithoutProgressWhateverTheSizeOfTheData) {
   const std::vector<uint8_t> mine(32 << 20);
   std::latch others_failed(GetParam().ranks - 1);
   const auto outcomes = testing::outcomes_of_members(
-      GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPlane& control) -> Status {
-        WorkerOptions options = worker_options(net.size());
+      GetParam().kind, GetParam().ranks,
+      [&](Transport& transport, ControlPlane& control) -> Status {
+        WorkerOptions options = worker_options(transport.size());
         options.host_backend.timeout = std::chrono::milliseconds(300);
-        Member member(net, control, options);
+        Member member(transport, control, options);
         HVD_TRY(member.barrier());
         std::vector<TensorTask> tasks;
         tasks.push_back(Member::task<uint8_t>(RequestType::kAllgather, "large", mine, nullptr,
@@ -607,15 +609,15 @@ TEST_P(EngineTest, LimitsTheTimeWithoutProgressWhateverTheSizeOfTheData) {
           // It is alive but does not take part. A limit that grew by a millisecond for each KiB
           // would be longer than this.
           const Deadline long_enough = Deadline::after(std::chrono::seconds(20));
-          while (net.rank() == 0 && !others_failed.try_wait() && !long_enough.expired()) {
+          while (transport.rank() == 0 && !others_failed.try_wait() && !long_enough.expired()) {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
           }
-          EXPECT_TRUE(net.rank() != 0 || others_failed.try_wait()) << "the others still wait";
+          EXPECT_TRUE(transport.rank() != 0 || others_failed.try_wait()) << "the others still wait";
           return static_cast<std::byte*>(nullptr);
         });
         HVD_TRY(member.engine().submit(*operation, SubmitHint::kWillWait));
         HVD_TRY(member.engine().wait(*operation));
-        if (net.rank() != 0) others_failed.count_down();
+        if (transport.rank() != 0) others_failed.count_down();
         return operation->status();
       });
   for (const Status& outcome : outcomes) EXPECT_FALSE(outcome.is_ok());
@@ -623,10 +625,11 @@ TEST_P(EngineTest, LimitsTheTimeWithoutProgressWhateverTheSizeOfTheData) {
 
 TEST_P(EngineTest, FailsWhatIsInFlightEverywhereWhenARankIsLost) {
   const auto outcomes = testing::outcomes_of_members(
-      GetParam().kind, GetParam().ranks, [](Transport& net, ControlPlane& control) -> Status {
-        Member member(net, control);
+      GetParam().kind, GetParam().ranks, [](Transport& transport, ControlPlane& control) -> Status {
+        Member member(transport, control);
         HVD_TRY(member.barrier());
-        if (net.rank() == net.size() - 1) return internal_error("the victim");  // aborts its net
+        if (transport.rank() == transport.size() - 1)
+          return internal_error("the victim");  // aborts its transport
         std::vector<float> data = {1};
         const Status waited = member.allreduce("never complete", data);
         EXPECT_FALSE(waited.is_ok());
@@ -777,8 +780,9 @@ TEST_P(EngineTest, AShutdownThatTimesOutLetsARunningCollectiveComeBackFirst) {
   std::atomic<bool> is_shut_down{false};
   std::latch submitted(GetParam().ranks);
   const auto outcomes = testing::outcomes_of_members(
-      GetParam().kind, GetParam().ranks, [&](Transport& net, ControlPlane& control) -> Status {
-        Member member(net, control);
+      GetParam().kind, GetParam().ranks,
+      [&](Transport& transport, ControlPlane& control) -> Status {
+        Member member(transport, control);
         HVD_TRY(member.barrier());
         // Rank 0 never comes to the collective that all have agreed on: its callback waits for the
         // end of another rank's shutdown.
@@ -790,7 +794,7 @@ TEST_P(EngineTest, AShutdownThatTimesOutLetsARunningCollectiveComeBackFirst) {
         const auto operation =
             Operation::make(std::move(tasks), [&](int, const Shape& shape) -> std::byte* {
               const Deadline limit = Deadline::after(std::chrono::seconds(30));
-              while (net.rank() == 0 && !is_shut_down && !limit.expired()) {
+              while (transport.rank() == 0 && !is_shut_down && !limit.expired()) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
               }
               memory.resize(static_cast<size_t>(elements_of(shape)) * sizeof(float));
@@ -798,7 +802,7 @@ TEST_P(EngineTest, AShutdownThatTimesOutLetsARunningCollectiveComeBackFirst) {
             });
         HVD_TRY(member.engine().submit(*operation));
         submitted.arrive_and_wait();
-        if (net.rank() == 0) {
+        if (transport.rank() == 0) {
           while (!operation->is_done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
           return Status::ok();
         }
@@ -816,24 +820,24 @@ TEST_P(EngineTest, AShutdownThatTimesOutLetsARunningCollectiveComeBackFirst) {
 
 TEST(Autotune, TriesValuesKeepsTheBestAndDisturbsNoResult) {
   const std::string log = ::testing::TempDir() + "hvd-autotune-test.csv";
-  run_members(TransportKind::kMesh, 3, [&](Transport& net, ControlPlane& control) {
-    WorkerOptions options = worker_options(net.size());
+  run_members(TransportKind::kMesh, 3, [&](Transport& transport, ControlPlane& control) {
+    WorkerOptions options = worker_options(transport.size());
     options.autotune.emplace();
     options.autotune->warmup_samples = 1;
     options.autotune->steps_per_sample = 1;
     options.autotune->most_samples = 4;
     options.autotune_log = log;
-    Member member(net, control, options);
+    Member member(transport, control, options);
     for (int step = 0; step < 120; ++step) {
       std::vector<std::vector<float>> data(5);
       std::vector<Result<Operation::Ref>> started;
       for (int i = 0; i < 5; ++i) {
-        data[i] = ramp(net.rank(), 100 * (i + 1));
+        data[i] = ramp(transport.rank(), 100 * (i + 1));
         started.push_back(member.start_allreduce("t" + std::to_string(i), data[i]));
       }
       for (const auto& operation : started) ASSERT_OK(member.finish(operation));
       for (const auto& values : data) {
-        ASSERT_EQ(values, sum_of_ramps(net.size(), static_cast<int>(values.size())));
+        ASSERT_EQ(values, sum_of_ramps(transport.size(), static_cast<int>(values.size())));
       }
     }
     member.shutdown();
@@ -850,18 +854,18 @@ TEST(Tracing, FollowsTensorsFromTheFirstRankThatHasThemToTheEnd) {
   const std::string path = ::testing::TempDir() + "hvd-engine-timeline.json";
   Timeline timeline(/*rank=*/0);
   ASSERT_OK(timeline.start(path, /*mark_cycles=*/true));
-  run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPlane& control) {
-    WorkerOptions options = worker_options(net.size());
-    if (net.rank() == 0) {
+  run_members(TransportKind::kShm, 2, [&](Transport& transport, ControlPlane& control) {
+    WorkerOptions options = worker_options(transport.size());
+    if (transport.rank() == 0) {
       options.observer = std::make_shared<Tracer>(timeline, "", options.host_backend.job_ranks,
                                                   options.cache_capacity);
     }
-    Member member(net, control, options);
+    Member member(transport, control, options);
     for (int step = 0; step < 2; ++step) {
-      std::vector<float> data = ramp(net.rank(), 6);
+      std::vector<float> data = ramp(transport.rank(), 6);
       ASSERT_OK(member.allreduce("x", data));
     }
-    std::vector<float> odd(net.rank() + 1, 1.0F);
+    std::vector<float> odd(transport.rank() + 1, 1.0F);
     EXPECT_FALSE(member.allreduce("y", odd).is_ok());
     member.shutdown();
   });
@@ -892,15 +896,15 @@ TEST(Tracing, TellsProcessSetsApartAndNamesRanksOfTheJob) {
   const std::string path = ::testing::TempDir() + "hvd-engine-sets-timeline.json";
   Timeline timeline(/*rank=*/5);
   ASSERT_OK(timeline.start(path, /*mark_cycles=*/true));
-  run_members(TransportKind::kShm, 2, [&](Transport& net, ControlPlane& control) {
-    WorkerOptions options = worker_options(net.size());
+  run_members(TransportKind::kShm, 2, [&](Transport& transport, ControlPlane& control) {
+    WorkerOptions options = worker_options(transport.size());
     options.host_backend.job_ranks = {5, 9};
-    if (net.rank() == 0) {
+    if (transport.rank() == 0) {
       options.observer = std::make_shared<Tracer>(
           timeline, "process set 3: ", options.host_backend.job_ranks, options.cache_capacity);
     }
-    Member member(net, control, options);
-    std::vector<float> data = ramp(net.rank(), 6);
+    Member member(transport, control, options);
+    std::vector<float> data = ramp(transport.rank(), 6);
     ASSERT_OK(member.allreduce("x", data));
     member.shutdown();
   });
@@ -926,13 +930,13 @@ TEST(Deterministic, BitsDependOnValuesAlone) {
   // without the option this fails there.
   for (const auto& [kind, ranks] : {World{TransportKind::kShm, 3}, World{TransportKind::kMesh, 3},
                                     World{TransportKind::kInproc, 5}}) {
-    run_members(kind, ranks, [&](Transport& net, ControlPlane& control) {
-      WorkerOptions options = worker_options(net.size());
+    run_members(kind, ranks, [&](Transport& transport, ControlPlane& control) {
+      WorkerOptions options = worker_options(transport.size());
       options.host_backend.allreduce.deterministic = true;
       options.fusion.fuse_adasum = false;
-      Member member(net, control, options);
-      std::mt19937 values(static_cast<unsigned>(net.rank()) + 1);
-      std::mt19937 chance(static_cast<unsigned>(net.rank()) + 77);
+      Member member(transport, control, options);
+      std::mt19937 values(static_cast<unsigned>(transport.rank()) + 1);
+      std::mt19937 chance(static_cast<unsigned>(transport.rank()) + 77);
       std::vector<std::vector<float>> inputs(kTensors);
       for (int i = 0; i < kTensors; ++i) {
         inputs[i].resize(1 + i * 131 % 3000);

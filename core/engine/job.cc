@@ -76,7 +76,7 @@ Job::~Job() {
     MutexLock lock(mutex_);
     for (auto& [id, set] : sets_)
       (void)new (std::nothrow) std::shared_ptr<Engine>(std::move(set.engine));
-    (void)new (std::nothrow) std::shared_ptr<Engine>(std::move(world_));
+    (void)new (std::nothrow) std::shared_ptr<Engine>(std::move(global_engine_));
     return;
   }
   if (fabric_ != nullptr) fabric_->leave();
@@ -105,12 +105,12 @@ Status Job::join() {
       HVD_TRY(start_timeline(config.timeline, config.timeline_mark_cycles));
     }
   }
-  std::vector<int> everybody(topology.size());
-  std::iota(everybody.begin(), everybody.end(), 0);
-  HVD_TRY_ASSIGN(world_, make_engine(0, everybody, kGlobalSet));
+  std::vector<int> all_ranks(topology.size());
+  std::iota(all_ranks.begin(), all_ranks.end(), 0);
+  HVD_TRY_ASSIGN(global_engine_, make_engine(0, all_ranks, kGlobalSet));
   {
     MutexLock lock(mutex_);
-    sets_[kGlobalSet] = {everybody, world_};
+    sets_[kGlobalSet] = {all_ranks, global_engine_};
   }
   for (size_t i = 0; i < options_.process_sets.size(); ++i) {
     MutexLock changing(changing_sets_);
@@ -213,26 +213,27 @@ EngineOptions Job::engine_options(const std::vector<int>& ranks, int set) const 
 Result<std::shared_ptr<Engine>> Job::make_engine(uint64_t communicator,
                                                  const std::vector<int>& ranks, int set) {
   const Deadline deadline = Deadline::after(options_.config.timeout);
-  HVD_TRY_ASSIGN(std::unique_ptr<Transport> net, fabric_->make_mesh(communicator, ranks, deadline));
+  HVD_TRY_ASSIGN(std::unique_ptr<Transport> transport,
+                 fabric_->make_mesh(communicator, ranks, deadline));
   std::unique_ptr<ControlPlane> control;
-  if (set == kGlobalSet) shares_memory_ = net->hosts_share_memory();
+  if (set == kGlobalSet) shares_memory_ = transport->hosts_share_memory();
   if (ranks.size() > 1) {
-    HVD_TRY_ASSIGN(control, fabric_->make_control(communicator, *net, deadline));
-    if (set == kGlobalSet && net->topology().hosts() > 1) {
-      HVD_TRY_ASSIGN(allreduce_.model, calibrate(*net, deadline));
+    HVD_TRY_ASSIGN(control, fabric_->make_control(communicator, *transport, deadline));
+    if (set == kGlobalSet && transport->topology().hosts() > 1) {
+      HVD_TRY_ASSIGN(allreduce_.model, calibrate(*transport, deadline));
     }
   }
   EngineOptions options = engine_options(ranks, set);
   // By the communicator's number, because the ids of sets that were removed are used again.
   options.sealer = std::make_shared<const Sealer>(secret_, identity_, communicator);
-  HVD_TRY_ASSIGN(auto engine, Engine::start(options, std::move(net), std::move(control)));
+  HVD_TRY_ASSIGN(auto engine, Engine::start(options, std::move(transport), std::move(control)));
   return std::shared_ptr<Engine>(std::move(engine));
 }
 
 // Process sets -----------------------------------------------------------------------------------
 
 Result<std::shared_ptr<Engine>> Job::engine(int set) const {
-  if (set == kGlobalSet) return world_;
+  if (set == kGlobalSet) return global_engine_;
   MutexLock lock(mutex_);
   const auto found = sets_.find(set);
   if (found == sets_.end()) {
@@ -271,8 +272,8 @@ Status Job::agree(RequestType type, std::string name, const std::vector<int>& wh
   std::vector<TensorTask> tasks;
   tasks.push_back(std::move(task));
   const Operation::Ref operation = Operation::make(std::move(tasks));
-  HVD_TRY(world_->submit(*operation, SubmitHint::kWillWait));
-  HVD_TRY(world_->wait(*operation));
+  HVD_TRY(global_engine_->submit(*operation, SubmitHint::kWillWait));
+  HVD_TRY(global_engine_->wait(*operation));
   return operation->status();
 }
 
@@ -366,7 +367,7 @@ Status Job::stop_timeline() { return timeline_ == nullptr ? Status::ok() : timel
 
 // End --------------------------------------------------------------------------------------------
 
-Status Job::ended() const { return world_->ended(); }
+Status Job::ended() const { return global_engine_->ended(); }
 
 void Job::shutdown() {
   const Deadline deadline = Deadline::after(options_.config.timeout);
@@ -379,13 +380,13 @@ void Job::shutdown() {
   }
   // A job of which a part has ended already was not ended by this rank: what others have in flight
   // fails with the first reason.
-  Status why = world_->ended();
+  Status why = global_engine_->ended();
   for (const auto& engine : engines) {
     if (why.is_ok()) why = engine->ended();
   }
   if (why.is_ok()) why = shut_down_by(rank_);
   for (const auto& engine : engines) engine->shutdown(why, deadline);
-  world_->shutdown(why, deadline);
+  global_engine_->shutdown(why, deadline);
 }
 
 }  // namespace hvd

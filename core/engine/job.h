@@ -115,7 +115,7 @@ class Job {
   std::unique_ptr<RendezvousClient> rendezvous_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Timeline> timeline_;  // if this rank writes one, or may be asked to
-  std::shared_ptr<Engine> world_;
+  std::shared_ptr<Engine> global_engine_;
   const ForkGeneration fork_generation_;
 
   Mutex changing_sets_;  // held while sets are added or removed, by one thread at a time

@@ -41,7 +41,7 @@ Negotiator::Negotiator(NegotiatorOptions options)
     : options_(std::move(options)),
       size_(static_cast<int>(options_.job_ranks.size())),
       self_(static_cast<int>(options_.children.size())),
-      everybody_((Parties{2} << self_) - 1),
+      all_parties_((Parties{2} << self_) - 1),
       party_of_(size_, -1),
       cache_(options_.cache_capacity),
       joined_(size_, false),
@@ -149,7 +149,7 @@ void Negotiator::spell_out(PendingTensor& pending, const Response& cached) const
 }
 
 // All of a party's ranks that have not joined have what it sent as a number.
-int Negotiator::one_who_has(int party) const {
+int Negotiator::rank_with_tensor(int party) const {
   if (party == self_) return options_.rank;
   const NegotiatorOptions::Child& child = options_.children[party];
   const auto found = std::find_if(child.below.begin(), child.below.end(),
@@ -158,7 +158,7 @@ int Negotiator::one_who_has(int party) const {
 }
 
 MergedRequest Negotiator::merged_from(const Response& cached, int party) const {
-  const int rank = one_who_has(party);
+  const int rank = rank_with_tensor(party);
   MergedRequest merged{cached.request, rank, {}, Status::ok()};
   if (cached.request.type == RequestType::kAllgather) {
     const auto add = [&](int each) {
@@ -175,7 +175,7 @@ MergedRequest Negotiator::merged_from(const Response& cached, int party) const {
 }
 
 void Negotiator::complete_if_all_have(PendingTensor& pending) {
-  const Parties needed = everybody_ & ~joined_parties_;
+  const Parties needed = all_parties_ & ~joined_parties_;
   if (pending.complete || pending.arrived == 0 || (pending.arrived & needed) != needed) return;
   pending.complete = true;
   complete_.push_back(&pending);
@@ -195,7 +195,7 @@ void Negotiator::mark_joined(int rank) {
   joined_[rank] = true;
   ++joined_count_;
   last_joined_ = rank;
-  joins_to_tell_.push_back(rank);
+  joins_to_send_.push_back(rank);
   if (joined_count_ == size_) has_news_ = true;
   if (!is_last) return;
   joined_parties_ |= Parties{1} << party;
@@ -221,7 +221,7 @@ void Negotiator::unjoin_all() {
 void Negotiator::request_shutdown(const Status& reason) {
   if (!shutdown_.is_ok()) return;
   shutdown_ = reason;
-  shutdown_to_tell_ = true;
+  shutdown_to_send_ = true;
   has_news_ = true;
 }
 
@@ -298,7 +298,7 @@ Status Negotiator::arrive_by_number(int party, ResponseId id) {
 }
 
 bool Negotiator::has_announcement() const {
-  return !complete_.empty() || !joins_to_tell_.empty() || shutdown_to_tell_;
+  return !complete_.empty() || !joins_to_send_.empty() || shutdown_to_send_;
 }
 
 ByteBuffer Negotiator::encode_announcement() {
@@ -315,7 +315,7 @@ ByteBuffer Negotiator::encode_announcement() {
   complete_.clear();
   if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
   Encoder out;
-  out.put(static_cast<uint8_t>(MessageKind::kAnnouncement)).put(plans_seen_).put(joins_to_tell_);
+  out.put(static_cast<uint8_t>(MessageKind::kAnnouncement)).put(plans_seen_).put(joins_to_send_);
   encode_ids(ids, out);
   out.put(static_cast<uint32_t>(spelled.size()));
   for (const PendingTensor* pending : spelled) {
@@ -330,22 +330,22 @@ ByteBuffer Negotiator::encode_announcement() {
     out.put(merged.rank).put(ranks).put(rows);
     encode(merged.conflict, out);
   }
-  encode(shutdown_to_tell_ ? shutdown_ : Status::ok(), out);
+  encode(shutdown_to_send_ ? shutdown_ : Status::ok(), out);
   return out.take();
 }
 
 Status Negotiator::flush(Send send) {
   const Urgency urgency = std::exchange(urgent_, false) ? Urgency::kUrgent : Urgency::kUsual;
-  for (const ByteBuffer& plan : plans_to_tell_) {
+  for (const ByteBuffer& plan : plans_to_send_) {
     for (const auto& child : options_.children) HVD_TRY(send(child.rank, plan, urgency));
     messages_sent_ += options_.children.size();
   }
-  plans_to_tell_.clear();
-  if (is_root() || !has_announcement()) return Status::ok();
-  const bool urgent = shutdown_to_tell_;
+  plans_to_send_.clear();
+  if (is_coordinator() || !has_announcement()) return Status::ok();
+  const bool urgent = shutdown_to_send_;
   const ByteBuffer announcement = encode_announcement();
-  joins_to_tell_.clear();
-  shutdown_to_tell_ = false;
+  joins_to_send_.clear();
+  shutdown_to_send_ = false;
   ++messages_sent_;
   return send(options_.parent, announcement, urgent ? Urgency::kUrgent : Urgency::kUsual);
 }

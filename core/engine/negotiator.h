@@ -82,7 +82,7 @@ class Negotiator {
   // Decisions. -----------------------------------------------------------------------------------
 
   // At the root: whether a plan could be made now.
-  bool can_decide() const { return is_root() && has_news_; }
+  bool can_decide() const { return is_coordinator() && has_news_; }
   // At the root: makes a plan of everything that is complete.
   void decide();
 
@@ -95,11 +95,11 @@ class Negotiator {
 
   // Facts. ---------------------------------------------------------------------------------------
 
-  bool is_root() const { return options_.parent < 0; }
+  bool is_coordinator() const { return options_.parent < 0; }
   bool has_joined() const { return joined_[options_.rank]; }
   // As far as this rank knows; the coordinator knows of all.
   bool has_joined(int rank) const { return joined_[rank]; }
-  bool anybody_joined() const { return joined_count_ > 0; }
+  bool any_rank_joined() const { return joined_count_ > 0; }
   const ResponseCache& cache() const { return cache_; }
   // Messages sent so far: what the control plane costs.
   uint64_t messages_sent() const { return messages_sent_; }
@@ -128,7 +128,7 @@ class Negotiator {
   // What arrived as a number becomes a request like any other.
   void spell_out(PendingTensor& pending, const Response& cached) const;
   MergedRequest merged_from(const Response& cached, int party) const;
-  int one_who_has(int party) const;
+  int rank_with_tensor(int party) const;
   void complete_if_all_have(PendingTensor& pending);
   // Returns the user_data of this rank's tensor.
   void* forget_arrivals(const std::string& name);
@@ -154,7 +154,7 @@ class Negotiator {
   const NegotiatorOptions options_;
   const int size_;
   const int self_;  // the party that is this rank
-  const Parties everybody_;
+  const Parties all_parties_;
   std::vector<int> party_of_;  // by rank: the party that it belongs to, -1 if it is above
 
   ResponseCache cache_;
@@ -168,16 +168,16 @@ class Negotiator {
   int last_joined_ = -1;
   std::vector<size_t> joined_below_;  // by party: how many of its ranks have
   Parties joined_parties_ = 0;        // those all of whose ranks have
-  std::vector<int> joins_to_tell_;
+  std::vector<int> joins_to_send_;
 
   Status shutdown_;  // what this rank or one below asked for
-  bool shutdown_to_tell_ = false;
+  bool shutdown_to_send_ = false;
   ByteBuffer tunables_;
 
   // Plans.
   std::deque<Plan> plans_;
   uint64_t plans_seen_ = 0;
-  std::vector<ByteBuffer> plans_to_tell_;
+  std::vector<ByteBuffer> plans_to_send_;
   bool urgent_ = false;
 
   // Numbers that were given up, oldest first, and how far each child is known to be.

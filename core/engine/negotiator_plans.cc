@@ -57,10 +57,10 @@ void Negotiator::decide() {
   if (joined_count_ == size_) decided.last_joined = last_joined_;
   decided.tunables = std::exchange(tunables_, {});
   decided.shutdown = std::exchange(shutdown_, Status::ok());
-  joins_to_tell_.clear();
-  shutdown_to_tell_ = false;
+  joins_to_send_.clear();
+  shutdown_to_send_ = false;
   if (!decided.shutdown.is_ok()) urgent_ = true;
-  if (!options_.children.empty()) plans_to_tell_.push_back(encode(decided));
+  if (!options_.children.empty()) plans_to_send_.push_back(encode(decided));
   apply(decided, cached);
 }
 
@@ -117,7 +117,7 @@ Status Negotiator::receive_plan(ConstBytes message) {
   }
   if (decided.last_joined >= size_) return invalid_argument("malformed message: last joined");
   if (!decided.shutdown.is_ok()) urgent_ = true;
-  if (!options_.children.empty()) plans_to_tell_.emplace_back(message.begin(), message.end());
+  if (!options_.children.empty()) plans_to_send_.emplace_back(message.begin(), message.end());
   apply(decided, answered_);
   return Status::ok();
 }
@@ -125,7 +125,7 @@ Status Negotiator::receive_plan(ConstBytes message) {
 // Plans name what this rank has told of, or anything once all ranks from here down have joined.
 Status Negotiator::expect_answer(const PendingTensor* pending, const std::string& name) const {
   const bool has = pending != nullptr && pending->arrived != 0;
-  if (has ? pending->announced : joined_parties_ == everybody_) return Status::ok();
+  if (has ? pending->announced : joined_parties_ == all_parties_) return Status::ok();
   return internal_error(fmt::format("a plan names \"{}\", which not all ranks have", name));
 }
 

@@ -210,7 +210,7 @@ TEST(Negotiator, CollectsTheRowsOfAnAllgather) {
   EXPECT_EQ(ranks.last->first_dimensions, (std::vector<int64_t>{0, 1, 2, 9, 4}));
 }
 
-TEST(Negotiator, PlansReductionsWithoutThoseWhoJoined) {
+TEST(Negotiator, PlansReductionsWithoutRanksThatJoined) {
   Ranks ranks(Topology({0, 0, 1, 1}));
   ranks[0].announce(allreduce("x"));
   ranks[1].join();
@@ -247,7 +247,7 @@ TEST(Negotiator, NamesARankThatHasTheTensorInAMismatch) {
   }
 }
 
-TEST(Negotiator, RefusesOtherOperationsWhileSomebodyHasJoined) {
+TEST(Negotiator, RefusesOtherOperationsWhileARankHasJoined) {
   Ranks ranks(3);
   Request gather = allreduce("g");
   gather.type = RequestType::kAllgather;
@@ -294,7 +294,7 @@ TEST(Negotiator, UnderstandsNumbersThatWereGivenUpMeanwhile) {
   ranks.expect_plan("new old ");
 }
 
-TEST(Negotiator, ForgetsNumbersOnceNobodyCanUseThem) {
+TEST(Negotiator, ForgetsNumbersOnceNoRankCanUseThem) {
   Ranks ranks(Topology::one_host(2), /*cache_capacity=*/1);
   ranks.submit_everywhere(allreduce("old"));
   ranks.submit_everywhere(allreduce("new"));
@@ -309,7 +309,7 @@ TEST(Negotiator, ForgetsNumbersOnceNobodyCanUseThem) {
   EXPECT_EQ(ranks[1].waiting(), 0u);
 }
 
-TEST(Negotiator, RefusesAPlanOfWhatItHasNotToldOf) {
+TEST(Negotiator, RefusesAPlanForATensorItHasNotAnnounced) {
   DecidedPlan decided;
   decided.spelled.push_back({.request = allreduce("x")});
   const ByteBuffer plan = encode(decided);

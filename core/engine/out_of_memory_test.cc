@@ -37,15 +37,15 @@ enum class Where { kCaller, kEngine };
 // One rank of the test.
 class Rank {
  public:
-  Rank(Transport& net, ControlPlane& control, Where where)
-      : is_victim_(net.rank() == kVictimRank), where_(where) {
+  Rank(Transport& transport, ControlPlane& control, Where where)
+      : is_victim_(transport.rank() == kVictimRank), where_(where) {
     EngineOptions options;
-    options.worker = worker_options(net.size());
-    options.ranks_on_host = net.size();
+    options.worker = worker_options(transport.size());
+    options.ranks_on_host = transport.size();
     if (is_victim_ && where == Where::kEngine) {
       options.thread_name = FailingAllocations::kVictimName;
     }
-    auto started = Engine::start(options, std::shared_ptr<Transport>(&net, [](Transport*) {}),
+    auto started = Engine::start(options, std::shared_ptr<Transport>(&transport, [](Transport*) {}),
                                  std::shared_ptr<ControlPlane>(&control, [](ControlPlane*) {}));
     HVD_CHECK(started.is_ok());
     engine_ = std::move(started).value();
@@ -138,19 +138,20 @@ Outcome run_with(TransportKind kind, Where where, Which which, size_t n) {
   Outcome outcome;
   outcome.steps.resize(2);
   std::latch started(2);
-  const auto connected =
-      testing::outcomes_of_members(kind, 2, [&](Transport& net, ControlPlane& control) -> Status {
-        Rank rank(net, control, where);
+  const auto connected = testing::outcomes_of_members(
+      kind, 2, [&](Transport& transport, ControlPlane& control) -> Status {
+        Rank rank(transport, control, where);
         started.arrive_and_wait();
         std::unique_ptr<FailingAllocations> failing;
-        if (net.rank() == kVictimRank) failing = std::make_unique<FailingAllocations>(which, n);
-        outcome.steps[net.rank()] = step(rank, net.size());
-        if (net.rank() == kVictimRank) {
+        if (transport.rank() == kVictimRank)
+          failing = std::make_unique<FailingAllocations>(which, n);
+        outcome.steps[transport.rank()] = step(rank, transport.size());
+        if (transport.rank() == kVictimRank) {
           outcome.ended = rank.ended();
           if (which == Which::kOne) failing.reset();
         }
         rank.shutdown();
-        if (net.rank() == kVictimRank) {
+        if (transport.rank() == kVictimRank) {
           outcome.has_failed = FailingAllocations::has_failed();
           outcome.allocations = FailingAllocations::count();
         }
@@ -210,7 +211,7 @@ std::vector<Case> cases() {
 INSTANTIATE_TEST_SUITE_P(Worlds, OutOfMemory, ::testing::ValuesIn(cases()), [](const auto& each) {
   return testing::to_string(each.param.kind) +
          (each.param.where == Where::kCaller ? "Caller" : "Engine") +
-         (each.param.which == Which::kOne ? "Once" : "ForGood");
+         (each.param.which == Which::kOne ? "Once" : "Permanently");
 });
 
 }  // namespace

@@ -24,8 +24,8 @@ Worker::Clock::duration look_interval(double seconds) {
       std::chrono::duration<double>(std::clamp(seconds / 20, 0.005, 1.0)));
 }
 
-NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transport& net) {
-  NegotiatorOptions made = NegotiatorOptions::in_tree(net.rank(), net.topology());
+NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transport& transport) {
+  NegotiatorOptions made = NegotiatorOptions::in_tree(transport.rank(), transport.topology());
   made.job_ranks = options.host_backend.job_ranks;
   made.cache_capacity = options.tunables.cache_enabled ? options.cache_capacity : 0;
   made.groups_matter = options.fusion.within_groups_only;
@@ -63,13 +63,13 @@ class Worker::RunningBatch final : public Completion {
   Worker& worker_;
 };
 
-Result<std::unique_ptr<Worker>> Worker::make(const WorkerOptions& options, Transport& net,
+Result<std::unique_ptr<Worker>> Worker::make(const WorkerOptions& options, Transport& transport,
                                              ControlPlane* control, InFlight& in_flight) {
-  HVD_TRY_ASSIGN(auto host_backend, HostBackend::make(net, options.host_backend));
+  HVD_TRY_ASSIGN(auto host_backend, HostBackend::make(transport, options.host_backend));
   std::unique_ptr<Worker> worker(
-      new Worker(options, net, control, in_flight, std::move(host_backend)));
+      new Worker(options, transport, control, in_flight, std::move(host_backend)));
   HVD_TRY(worker->apply(options.tunables));
-  if (!options.autotune || net.rank() != 0) return worker;
+  if (!options.autotune || transport.rank() != 0) return worker;
   worker->autotuner_ = std::make_unique<Autotuner>(*options.autotune, options.tunables);
   if (!options.autotune_log.empty()) {
     HVD_TRY_ASSIGN(worker->autotune_log_, AutotuneLog::create(options.autotune_log));
@@ -77,18 +77,18 @@ Result<std::unique_ptr<Worker>> Worker::make(const WorkerOptions& options, Trans
   return worker;
 }
 
-Worker::Worker(const WorkerOptions& options, Transport& net, ControlPlane* control,
+Worker::Worker(const WorkerOptions& options, Transport& transport, ControlPlane* control,
                InFlight& in_flight, std::unique_ptr<HostBackend> host_backend)
     : options_(options),
       control_(control),
       in_flight_(in_flight),
-      negotiator_(negotiator_options(options, net)),
+      negotiator_(negotiator_options(options, transport)),
       host_backend_(std::move(host_backend)),
-      rank_(net.rank()),
+      rank_(transport.rank()),
       job_ranks_(options.host_backend.job_ranks),
-      topology_(net.topology()),
-      stall_watch_(std::chrono::duration<double>(options.stall.warning_seconds), net.rank(),
-                   net.topology(), job_ranks_) {
+      topology_(transport.topology()),
+      stall_watch_(std::chrono::duration<double>(options.stall.warning_seconds), transport.rank(),
+                   transport.topology(), job_ranks_) {
   negotiator_.set_observer(options_.observer.get());
   next_batch_ = std::make_unique<RunningBatch>(*this);
 }
@@ -111,7 +111,7 @@ Result<bool> Worker::step() {
     progress |= received > 0;
   }
   if (options_.observer != nullptr) options_.observer->on_step();
-  if (negotiator_.can_decide() && company_has_come()) negotiator_.decide();
+  if (negotiator_.can_decide() && cycle_time_has_passed()) negotiator_.decide();
   HVD_TRY(collect_plans());
   HVD_TRY(negotiator_.flush(
       [this](int to, ConstBytes message, Urgency urgency) { return send(to, message, urgency); }));
@@ -220,21 +220,21 @@ void Worker::tune(std::span<const Backend::Item> items) {
   }
 }
 
-bool Worker::company_has_come() {
+bool Worker::cycle_time_has_passed() {
   // A rank alone has all tensors there will be, and nobody would come back to it when time is up.
   if (control_ == nullptr || options_.tunables.cycle_time_ms <= 0) return true;
   const Clock::time_point now = Clock::now();
-  if (company_until_ == Clock::time_point::max()) {
+  if (cycle_ends_ == Clock::time_point::max()) {
     const std::chrono::duration<double, std::milli> wait(options_.tunables.cycle_time_ms);
-    company_until_ = now + std::chrono::duration_cast<Clock::duration>(wait);
+    cycle_ends_ = now + std::chrono::duration_cast<Clock::duration>(wait);
   }
-  if (now < company_until_) return false;
-  company_until_ = Clock::time_point::max();
+  if (now < cycle_ends_) return false;
+  cycle_ends_ = Clock::time_point::max();
   return true;
 }
 
 Worker::Clock::time_point Worker::next_timer() const {
-  return running_.empty() ? company_until_ : std::min(company_until_, Clock::now() + kBackendPoll);
+  return running_.empty() ? cycle_ends_ : std::min(cycle_ends_, Clock::now() + kBackendPoll);
 }
 
 Status Worker::carry_out(Plan& plan) {
@@ -268,7 +268,7 @@ Status Worker::carry_out(Plan& plan) {
     for (const auto& join : finished_) join->set_last_joined(job_ranks_[*plan.last_joined]);
     for (const auto& join : std::exchange(finished_, {})) join->finish();
   }
-  if (options_.warns_of_small_cache && negotiator_.is_root() &&
+  if (options_.warns_of_small_cache && negotiator_.is_coordinator() &&
       negotiator_.cache().crowded_out() > 0 && !std::exchange(warned_of_crowding_, true)) {
     HVD_LOG(kWarning,
             "more than {} different tensors: those used longest ago are negotiated by name again, "

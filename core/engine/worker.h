@@ -54,7 +54,7 @@ class Worker {
   using Clock = std::chrono::steady_clock;
 
   // All outlive it. `control` is null when the set has one rank.
-  static Result<std::unique_ptr<Worker>> make(const WorkerOptions& options, Transport& net,
+  static Result<std::unique_ptr<Worker>> make(const WorkerOptions& options, Transport& transport,
                                               ControlPlane* control, InFlight& in_flight);
   ~Worker();
 
@@ -84,8 +84,8 @@ class Worker {
   Clock::time_point next_timer() const;
 
  private:
-  Worker(const WorkerOptions& options, Transport& net, ControlPlane* control, InFlight& in_flight,
-         std::unique_ptr<HostBackend> host_backend);
+  Worker(const WorkerOptions& options, Transport& transport, ControlPlane* control,
+         InFlight& in_flight, std::unique_ptr<HostBackend> host_backend);
 
   void announce_queued();
   // Takes plans from the negotiator, whose cache has to change right after the plan that says so.
@@ -94,7 +94,7 @@ class Worker {
   Status apply(const Tunables& tunables);
   void tune(std::span<const Backend::Item> items);
   Status take(int from, ConstBytes message);
-  bool company_has_come();
+  bool cycle_time_has_passed();
   Status send(int to, ConstBytes message, Urgency urgency) {
     return control_->send(to, message, urgency);
   }
@@ -130,7 +130,7 @@ class Worker {
   std::optional<AutotuneLog> autotune_log_;
   std::vector<uint64_t> tuned_;
 
-  Clock::time_point company_until_ = Clock::time_point::max();  // when what is complete is planned
+  Clock::time_point cycle_ends_ = Clock::time_point::max();  // when what is complete is planned
   bool said_goodbye_ = false;
   size_t goodbyes_ = 0;
   bool warned_of_crowding_ = false;

@@ -235,7 +235,7 @@ Status World::decide(int set, int member) {
     const auto capacity = random_.pick<uint32_t>({0, 1, 2, 5, 1024});
     self.negotiator->set_tunables(Encoder().put(capacity).take());
   }
-  const bool knew_of_joins = self.negotiator->anybody_joined();
+  const bool knew_of_joins = self.negotiator->any_rank_joined();
   self.negotiator->decide();
   Plan plan;
   if (!self.negotiator->next_plan(plan)) return internal_error("deciding made no plan");

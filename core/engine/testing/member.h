@@ -46,18 +46,18 @@ inline WorkerOptions worker_options(int size) {
 
 class Member {
  public:
-  // `net` and `control` outlive it.
-  Member(Transport& net, ControlPlane& control, WorkerOptions worker) {
+  // `transport` and `control` outlive it.
+  Member(Transport& transport, ControlPlane& control, WorkerOptions worker) {
     EngineOptions options;
     options.worker = std::move(worker);
-    options.ranks_on_host = net.size();
-    auto started = Engine::start(options, std::shared_ptr<Transport>(&net, [](Transport*) {}),
+    options.ranks_on_host = transport.size();
+    auto started = Engine::start(options, std::shared_ptr<Transport>(&transport, [](Transport*) {}),
                                  std::shared_ptr<ControlPlane>(&control, [](ControlPlane*) {}));
     HVD_CHECK(started.is_ok());
     engine_ = std::move(started).value();
   }
-  Member(Transport& net, ControlPlane& control)
-      : Member(net, control, worker_options(net.size())) {}
+  Member(Transport& transport, ControlPlane& control)
+      : Member(transport, control, worker_options(transport.size())) {}
 
   Engine& engine() { return *engine_; }
 
