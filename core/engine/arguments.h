@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be wrong with a submission by itself, before other ranks have anything to say. These
-// errors come at once, to the caller alone.
+// Checks of a submission that need no other rank. The caller gets these errors at once; the other
+// ranks do not see them.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace hvd {
 
-// Checks one tensor of the process set `job_ranks`, and fills in what follows from the rest: equal
-// splits where none are given.
+// Checks one tensor for the process set of `job_ranks`. Fills in equal splits for an alltoall
+// without splits. Fails with kInvalidArgument; the text names the operation and the tensor.
 Status check_arguments(TensorTask& task, std::span<const int> job_ranks);
 
 }  // namespace hvd

@@ -2,19 +2,36 @@
 // The engine of one process set: turns tensors that its ranks submit in any order into collectives
 // that all of them run in the same order.
 //
-// There is no cycle. The engine is run by whoever needs it: a thread that waits for an operation
-// takes it over until the operation is done ("helper"), so that a blocking operation costs no
-// switch of threads; for callers who do not wait the engine has a thread of its own ("keeper"),
-// which sleeps whenever there is nothing to do. While a batch is being reduced, the next one
-// gathers.
+// Threads. The engine has no fixed cycle. One thread at a time runs it, the one that holds
+// `running_`:
+//   - A waiting thread: a caller inside wait() or shutdown(). It runs the engine until its
+//     operation is done, so a blocking operation costs no switch of threads. When several threads
+//     wait, one runs the engine and the other threads sleep on `changed_` until it wakes them.
+//   - The engine thread: it runs the engine for callers that do not wait, and sleeps when there is
+//     nothing to do. While a waiting thread exists, the engine thread leaves the engine to it.
+// While a batch is reduced, the next submissions gather in in_flight_.
 //
-// A failure (a lost rank, a shutdown) ends the engine: everything in flight fails with the reason,
-// and so does everything submitted later. So does an exception, whatever thread it is thrown on:
-// mostly it is the want of memory in the middle of a collective. This rank then reports
-// kUnavailable, the others that this rank was lost.
+// Sleeping and waking. A thread that runs the engine sleeps on the doorbell of the control plane.
+// Peers and submitters ring it; its word holds which thread has to be woken (Doorbell::Listener).
 //
-// Operations are finished by the thread that runs the engine, or while nobody runs it: a runner may
-// be writing to their memory.
+//   state of the engine                    listener
+//   a thread runs it and looks by itself   kNone
+//   a waiting thread sleeps in it          kWaitingThread
+//   work is in flight, no thread runs it   kEngineThread
+//   nothing is in flight                   kIdleEngineThread (only urgent rings wake it)
+//
+// A thread that stops running the engine must leave a listener behind, or a later ring wakes no
+// thread. A waiting thread does so in hand_back(). It may skip that while `thread_polls_` is set:
+// then the engine thread looks for work by itself within kLongestDoze. A sleeper always calls
+// listen(), looks for work once more and then sleeps, so that a ring in between is not lost.
+//
+// Failures. A lost rank or a shutdown ends the engine: every operation in flight fails with the
+// reason, and so does every later submission. An exception on any thread does the same; most often
+// memory has run out in the middle of a collective. This rank then reports kUnavailable, and the
+// other ranks report that this rank was lost.
+//
+// Only the thread that holds `running_` finishes operations, because the thread that runs the
+// engine may be writing to their memory.
 #pragma once
 
 #include <atomic>
@@ -42,17 +59,18 @@ struct EngineOptions {
   WorkerOptions worker;
   std::string thread_name = "hvd-engine";
   int core = -1;                         // to pin the engine thread to; -1: none
-  int ranks_on_host = 1;                 // of the whole job: how patiently to spin
-  std::shared_ptr<const Sealer> sealer;  // of this process set; null: there is none
+  int ranks_on_host = 1;                 // of the whole job: decides how long to spin
+  std::shared_ptr<const Sealer> sealer;  // of this process set; null: none
 };
 
-// Whether the caller of submit() waits for the operation right away. Then nobody is woken: the
-// caller itself will run the engine.
+// kWillWait: the caller of submit() calls wait() next and then runs the engine itself, so submit()
+// does not wake the engine thread.
 enum class SubmitHint { kNone, kWillWait };
 
 class Engine {
  public:
-  // `control` is null exactly if `transport` has one rank; then operations run within submit().
+  // `control` is null if and only if `transport` has one rank; then there is no engine thread, and
+  // operations run inside submit(). The engine shares ownership of both.
   static Result<std::unique_ptr<Engine>> start(const EngineOptions& options,
                                                std::shared_ptr<Transport> transport,
                                                std::shared_ptr<ControlPlane> control);
@@ -63,61 +81,69 @@ class Engine {
   const std::vector<int>& job_ranks() const { return options_.worker.host_backend.job_ranks; }
   const Sealer* sealer() const { return options_.sealer.get(); }
 
-  // Safe from any thread and from callbacks of operations, and never waits. Fails at once for what
-  // is wrong by itself.
+  // Callable from any thread and from callbacks of operations; never blocks. Takes a ref of the
+  // operation until it is done. Fails at once for invalid arguments, for a name that is in flight,
+  // and with the reason after the engine has ended; then the operation was not submitted.
   Status submit(Operation& operation, SubmitHint hint = SubmitHint::kNone) noexcept;
 
-  // Runs the engine until the operation is done, or until the deadline, after which it goes on.
-  // Returns kTimeout then, and ok otherwise: how the operation fared is in its status(). While this
-  // thread is inside a collective it does not look at the deadline.
+  // Callable from any thread, but not from callbacks of operations. Runs the engine until the
+  // operation is done (ok; its outcome is in its status()) or the deadline has passed (kTimeout;
+  // the operation continues). The deadline is not checked inside a collective.
   Status wait(const Operation& operation, Deadline deadline = Deadline::never()) noexcept;
 
-  // Ends the engine on all ranks; everything in flight fails with `reason`. Returns once it has
-  // ended here and the neighbours know, or a moment after the deadline: then the transport is
-  // aborted, so that a collective that still runs comes back. Not from callbacks of operations.
+  // Ends the engine on all ranks; every operation in flight fails with `reason`. Returns once the
+  // engine has ended here and the neighbours in the tree have acknowledged it. After the deadline
+  // it aborts the transport instead, so that a collective that still runs returns. Not callable
+  // from callbacks of operations.
   void shutdown(const Status& reason, Deadline deadline) noexcept;
-  // For a catch block, on any thread: the exception ends the engine. Returns what this rank is
-  // told.
+  // For a catch block, on any thread: the exception ends the engine. Returns the status that
+  // operations of this rank fail with.
   Status end_by_exception() noexcept HVD_EXCLUDES(ended_mutex_);
-  // Ok, or why it ended or is about to.
+  // Ok, or the reason why the engine has ended or is about to end.
   Status ended() const noexcept HVD_EXCLUDES(ended_mutex_);
 
  private:
   Engine(const EngineOptions& options, std::shared_ptr<Transport> transport,
          std::shared_ptr<ControlPlane> control);
 
-  // Runs the engine until `done`, by taking it over whenever nobody else runs it.
+  // The loop of a waiting thread: runs the engine whenever no other thread does, until `done()` or
+  // the deadline. Returns done().
   template <typename Done>
   bool run_until_done(Done done, Deadline deadline) noexcept;
   template <typename Done>
   void run_until(Done done, Deadline deadline) noexcept HVD_REQUIRES(running_);
+  // Makes the engine thread the listener of the doorbell again.
   void hand_back() noexcept HVD_REQUIRES(running_);
   void hand_back_if_unattended() noexcept;
+  // Sleeps while another thread runs the engine; returns when `done()`, or when no thread runs it.
   template <typename Done>
   void wait_for_runner(Done done, Deadline deadline) noexcept;
+  // Wakes the threads in wait_for_runner().
   void wake_waiters() noexcept;
 
+  // With a single rank: carries out all that is queued, on the calling thread.
   void run_alone() noexcept HVD_EXCLUDES(running_);
-  // Does what can be done now; whether there was anything.
+  // One step of the worker, or of the end; returns whether there was anything to do.
   bool advance() noexcept HVD_REQUIRES(running_);
   bool advance_or_throw() HVD_REQUIRES(running_);
   void sleep(Doorbell::Listener listener, Deadline deadline) noexcept HVD_REQUIRES(running_);
-  // What has to be done every few milliseconds of waiting.
+  // The checks that are due every few milliseconds of waiting: lost ranks and stalled tensors.
   void look_around() noexcept HVD_REQUIRES(running_);
-  // Everything in flight fails with `reason`, or with an earlier one.
+  // Fails everything in flight with `reason`, or with the earlier reason if there is one.
   void end(const Status& reason) noexcept HVD_REQUIRES(running_);
   void part() noexcept HVD_REQUIRES(running_);
   Status status_of_exception() const noexcept;
-  // Lets the other ranks know.
+  // Aborts the transport, so that the other ranks learn that this one is lost.
   void abort(const Status& reason) noexcept;
-  // Keeps the first reason.
+  // Records why the engine ends; the first reason wins and is returned.
   Status note_end(const Status& reason) noexcept HVD_EXCLUDES(ended_mutex_);
   bool is_busy() const HVD_REQUIRES(running_) {
     return in_flight_.count() > 0 || worker_->is_watching() || (has_ended_ && !parted_);
   }
+  // For stall reports: the call in which a thread of this rank has waited longest.
   std::string inside_call() const HVD_EXCLUDES(calls_mutex_);
 
-  // The thread of its own.
+  // The engine thread.
   void run_thread() noexcept;
   void watch() noexcept;
   struct Pause {
@@ -125,7 +151,7 @@ class Engine {
     Doorbell::Listener listener = Doorbell::Listener::kNone;
     std::chrono::microseconds at_most{0};
   };
-  // Returns how the engine thread may sleep until there is more to do.
+  // Returns how, and for how long at most, the engine thread may sleep afterwards.
   Pause work_until_idle() noexcept HVD_REQUIRES(running_);
 
   // Constant after start.
@@ -134,40 +160,51 @@ class Engine {
   const std::shared_ptr<ControlPlane> control_;
   const WaitPolicy waiting_policy_;
   const ForkGeneration fork_generation_;
-  // Made at the start, since there may be no memory for them later.
+  // Made at the start: memory may have run out by the time they are needed.
   const Status no_memory_;
   const Status stopped_;
   const Status not_done_;
 
   InFlight in_flight_;
 
-  // Held by the thread that runs the engine.
+  // Held by the thread that runs the engine, for as long as it does.
   Mutex running_;
   std::unique_ptr<Worker> worker_ HVD_GUARDED_BY(running_);
   std::chrono::steady_clock::time_point next_tick_ HVD_GUARDED_BY(running_);
 
-  std::atomic<std::thread::id> alone_{};  // the thread in run_alone()
+  // With a single rank: the thread in run_alone(), so that a submission from a callback does not
+  // try to lock running_ again.
+  std::atomic<std::thread::id> alone_{};
 
+  // The end, in this order: wants_shutdown_ asks the worker for a plan that ends all ranks;
+  // must_end_ (after an exception) asks the next runner to end at once. Either leads to has_ended_,
+  // after which no operation is in flight, and then to parted_, after which the control plane may
+  // be closed.
   std::atomic<bool> wants_shutdown_{false};
-  std::atomic<bool> must_end_{false};  // ended_ says why; the thread that runs the engine ends it
+  std::atomic<bool> must_end_{false};
   std::atomic<bool> has_ended_{false};
-  std::atomic<bool> parted_{false};  // and the neighbours know
+  std::atomic<bool> parted_{false};
   mutable Mutex ended_mutex_;
-  Status shutdown_ HVD_GUARDED_BY(ended_mutex_);  // what wants_shutdown_ is about
-  Status ended_ HVD_GUARDED_BY(ended_mutex_);
+  Status shutdown_ HVD_GUARDED_BY(ended_mutex_);  // the reason for wants_shutdown_
+  Status ended_ HVD_GUARDED_BY(ended_mutex_);     // the reason for must_end_ and has_ended_
 
-  // The operations that threads wait for at the moment: a list through these threads' stacks, which
-  // costs no memory.
+  // The operations that threads wait for now: a linked list of objects on the stacks of these
+  // threads, so that it needs no allocation.
   class Call;
   mutable Mutex calls_mutex_;
   Call* calls_ HVD_GUARDED_BY(calls_mutex_) = nullptr;
 
-  std::atomic<int> waiting_threads_{0};  // threads that wait, one of which may run the engine
-  std::atomic<uint64_t> runs_by_waiting_{
-      0};  // how often one of them did; written by who runs the engine
-  std::atomic<bool> thread_polls_{false};  // the engine thread looks by itself, and soon
-  uint64_t runs_seen_ = 0;                 // the engine thread's: when it last looked
-  std::atomic<int> waiters_{0};            // of these, those that another thread has to wake
+  // Threads in run_until_done(); one of them may run the engine. While it is above 0 the engine
+  // thread does not.
+  std::atomic<int> waiting_threads_{0};
+  // How often a waiting thread has taken over the engine. Written only with running_ held.
+  std::atomic<uint64_t> runs_by_waiting_{0};
+  // The engine thread is in watch() and looks for work by itself within kLongestDoze.
+  std::atomic<bool> thread_polls_{false};
+  // runs_by_waiting_ when the engine thread last looked; used by that thread alone.
+  uint64_t runs_seen_ = 0;
+  // Threads in wait_for_runner() that sleep or are about to; wake_waiters() notifies them.
+  std::atomic<int> waiters_{0};
   Mutex waiters_mutex_;
   CondVar changed_;
 

@@ -170,7 +170,7 @@ TEST(InFlight, NumbersOperationsWithoutANameByLabel) {
                    "grouped_allreduce.noname.0_1of2", "grouped_allreduce.noname.0_2of2"}));
 }
 
-// Ranks complete operations at different times. Their numbers must not differ for that.
+// Ranks complete operations at different times, which must not change the numbers.
 TEST(InFlight, NumbersDoNotDependOnWhatIsDone) {
   Submissions early(2);
   Submissions late(2);
@@ -268,7 +268,7 @@ TEST_P(EngineTest, MatchesOperationsWithoutANameByTheirOrder) {
   });
 }
 
-// Somebody who never stays is no help: the engine thread has to do it.
+// The waits end too early to run the operations: the engine thread has to.
 TEST_P(EngineTest, GetsOnWhileCallersOnlyLookIn) {
   run([](Member& member, int rank, int size) {
     for (int i = 0; i < 5; ++i) {
@@ -304,7 +304,7 @@ TEST_P(EngineTest, CarriesOutEveryCollective) {
     EXPECT_EQ(got, ramp(size - 1, 5));
     EXPECT_EQ(sent, ramp(rank, 5));
 
-    // Rank r sends r + 1 rows to everybody, and keeps one back.
+    // Rank r sends r + 1 rows to every rank, and keeps one back.
     std::vector<int32_t> all((rank + 1) * size + 1, rank);
     TensorTask exchange =
         Member::task<int32_t>(RequestType::kAlltoall, "a", all, nullptr, {(rank + 1) * size + 1});
@@ -405,7 +405,7 @@ TEST_P(EngineTest, RefusesANameInFlightAndTheWholeGroupWithIt) {
       const auto refused = member.submit(std::move(group));
       EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
       EXPECT_NE(refused.status().message().find("\"x\""), std::string::npos);
-      ASSERT_OK(member.barrier());  // the others have not had "x" so far
+      ASSERT_OK(member.barrier());  // the other ranks have not had "x" so far
       ASSERT_OK(member.finish(started));
     } else {
       ASSERT_OK(member.barrier());
@@ -418,7 +418,7 @@ TEST_P(EngineTest, RefusesANameInFlightAndTheWholeGroupWithIt) {
 
 TEST_P(EngineTest, LetsRanksWithoutDataJoin) {
   run([](Member& member, int rank, int size) {
-    // Rank r has r + 1 batches; the others reduce on without those who have finished.
+    // Rank r has r + 1 batches; ranks that have more continue without the ranks that have joined.
     for (int batch = 0; batch <= rank; ++batch) {
       std::vector<float> sum = {1, 2};
       std::vector<float> product = {static_cast<float>(rank + 2)};
@@ -667,7 +667,7 @@ TEST_P(EngineTest, SaysWhoHasNotJoined) {
         ASSERT_OK(member.barrier());
         const auto join = Operation::make(std::vector<TensorTask>{});
         if (rank == size - 1) {
-          // Until the others have given up.
+          // Until the other ranks have given up.
           while (member.engine().ended().is_ok()) {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
           }
@@ -703,8 +703,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, EngineTest, ::testing::ValuesIn(worlds()), [](c
   return testing::to_string(world.param.kind) + std::to_string(world.param.ranks);
 });
 
-// A rank without others
-// -----------------------------------------------------------------------------
+// A single rank ----------------------------------------------------------------------------------
 
 class Alone : public ::testing::Test {
  protected:
@@ -773,8 +772,7 @@ TEST_F(Alone, AWaitOnAnotherThreadEndsWithTheOperation) {
   EXPECT_TRUE(operation->is_done());
 }
 
-// The end
-// --------------------------------------------------------------------------------------------
+// The end ----------------------------------------------------------------------------------------
 
 TEST_P(EngineTest, AShutdownThatTimesOutLetsARunningCollectiveComeBackFirst) {
   std::atomic<bool> is_shut_down{false};
@@ -811,7 +809,7 @@ TEST_P(EngineTest, AShutdownThatTimesOutLetsARunningCollectiveComeBackFirst) {
                                  Deadline::after(std::chrono::milliseconds(20)));
         is_shut_down = true;
         EXPECT_TRUE(operation->is_done());
-        // Its memory is the caller's again: the address sanitizer sees who still writes there.
+        // Its memory belongs to the caller again: the address sanitizer finds late writes to it.
         memory = {};
         return Status::ok();
       });
@@ -878,7 +876,7 @@ TEST(Tracing, FollowsTensorsFromTheFirstRankThatHasThemToTheEnd) {
       of_x.push_back(event["ph"].get<std::string>() + " " + event.value("name", ""));
     }
   }
-  // Which of the two ranks is ready first is up to them.
+  // Either rank may be ready first.
   ASSERT_EQ(of_x.size(), 16u) << events.dump(1);
   EXPECT_EQ(of_x[0], "B NEGOTIATE_ALLREDUCE");
   EXPECT_EQ((std::set<std::string>{of_x[1], of_x[2]}), (std::set<std::string>{"X 0", "X 1"}));

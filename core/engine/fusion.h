@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a plan into batches: tensors that one collective carries out together. A pure function of
-// what all ranks know, so that all cut alike.
+// Divides a plan into batches: tensors that one collective carries out together. A pure function of
+// the plan and of options that are equal on all ranks, so all ranks make the same batches.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,23 @@
 namespace hvd {
 
 struct FusionOptions {
-  int64_t threshold = 128 << 20;  // bytes of one batch; 0: every tensor alone
-  bool within_groups_only = false;
-  bool fuse_adasum = true;  // off: its bits would depend on its neighbours
+  int64_t threshold = 128 << 20;    // most bytes of one batch; 0: every tensor alone
+  bool within_groups_only = false;  // fuse only tensors that were submitted as one group
+  // Off in deterministic mode: the bits of an Adasum depend on the tensors it is fused with.
+  bool fuse_adasum = true;
 };
 
-// Positions in Plan::responses; never errors. Whatever its size, one tensor makes a batch.
+// Indices into Plan::responses, never of responses with an error. A single tensor may exceed the
+// threshold.
 struct Batch {
   std::vector<uint32_t> items;
 };
 
-// What a response counts against the threshold: bytes reduced, or gathered from all ranks.
+// The bytes that a response counts against the threshold: reduced, or gathered from all ranks.
 int64_t fused_bytes(const Response& response);
 
-// Greedy, from the first tensor on. Tensors that do not match are passed over as long as they and
-// the batch stay below the threshold, and keep their order.
+// Greedy, from the first tensor on. A batch passes over tensors that do not match it while their
+// bytes and those of the batch stay below the threshold; passed-over tensors keep their order.
 std::vector<Batch> fuse(const Plan& plan, const FusionOptions& options);
 
 }  // namespace hvd

@@ -18,15 +18,15 @@
 namespace hvd {
 namespace {
 
-// Bytes of one row: of all dimensions but the first.
+// Bytes of one row: of all dimensions except the first.
 size_t row_bytes(const Request& request) {
   size_t bytes = size_of(request.dtype);
   for (size_t i = 1; i < request.shape.size(); ++i) bytes *= static_cast<size_t>(request.shape[i]);
   return bytes;
 }
 
-// These numbers come with the data, which somebody on the network can change. Blocks of negative
-// length would lie outside of the output.
+// These numbers arrive with the data, and an attacker on the network can change them. A block of
+// negative length would lie outside of the output.
 Status check_received_splits(const TensorTask& task, std::span<const int> job_ranks) {
   const auto& splits = task.received_splits;
   const auto negative =
@@ -81,7 +81,7 @@ Status HostBackend::carry_out(std::span<const Item> batch) {
     case RequestType::kAlltoall: return alltoall(first);
     case RequestType::kBarrier: return barrier(context());
     case RequestType::kAddProcessSet:
-    case RequestType::kRemoveProcessSet: break;  // that all agree is all there is to it
+    case RequestType::kRemoveProcessSet: break;  // the agreement of all ranks was the purpose
   }
   return Status::ok();
 }
@@ -204,7 +204,7 @@ Status HostBackend::allgather(std::span<const Item> batch) {
   }
   const Bytes all = fused_out_.get(total);
   HVD_TRY(gather(mine, all));
-  std::vector<size_t> next(ranks, 0);  // of each rank's block, how far it has been unpacked
+  std::vector<size_t> next(ranks, 0);  // by rank: offset in `all` of the next byte to unpack
   for (int rank = 1; rank < ranks; ++rank) next[rank] = next[rank - 1] + bytes_of[rank - 1];
   for (const Item& item : batch) {
     std::byte* to = output(item).data();
@@ -219,7 +219,7 @@ Status HostBackend::allgather(std::span<const Item> batch) {
   return Status::ok();
 }
 
-// Several tensors: part r of all of them makes part r of the whole.
+// With several tensors, part r of the fused tensor consists of part r of each of them.
 Status HostBackend::reducescatter(std::span<const Item> batch) {
   const int ranks = net_.size();
   const Request& request = batch.front().response->request;
@@ -278,7 +278,7 @@ Status HostBackend::broadcast(const Item& item) {
 Status HostBackend::alltoall(const Item& item) {
   TensorTask& task = *item.task;
   const int ranks = net_.size();
-  // How many rows everybody gets from everybody, first.
+  // First the number of rows that each rank gets from each rank.
   task.received_splits.assign(ranks, 0);
   const std::vector<size_t> one_each(ranks, sizeof(int32_t));
   HVD_TRY(hvd::alltoall(context(), std::as_bytes(std::span(task.splits)), one_each,

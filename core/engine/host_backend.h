@@ -23,13 +23,13 @@ namespace hvd {
 struct HostBackendOptions {
   AllreduceOptions allreduce;
   bool hierarchical_allgather = false;
-  std::chrono::milliseconds timeout{30'000};  // of a collective that makes no progress
+  std::chrono::milliseconds timeout{30'000};  // after which a collective without progress fails
   std::vector<int> job_ranks;                 // by rank of the set
 };
 
 class HostBackend final : public Backend {
  public:
-  // `net` outlives it. Fails when the options ask for an algorithm that is impossible there.
+  // `net` must outlive it. Fails when the options ask for an algorithm that is impossible on `net`.
   static Result<std::unique_ptr<HostBackend>> make(Transport& net,
                                                    const HostBackendOptions& options);
 
@@ -38,7 +38,7 @@ class HostBackend final : public Backend {
   // returned status ends the engine.
   Status run(std::span<const Item> batch, Completion& completion) override;
 
-  // From the next batch on.
+  // Both take effect with the next batch.
   Status set_allreduce(const AllreduceOptions& options);
   void set_hierarchical_allgather(bool on) { options_.hierarchical_allgather = on; }
 
@@ -53,12 +53,12 @@ class HostBackend final : public Backend {
   Status broadcast(const Item& item);
   Status alltoall(const Item& item);
 
-  // Memory for an output of `shape`: the caller's, or a substitute, and a note to the operation,
-  // when the caller has none; other ranks take part in the collective whatever happens here.
+  // Memory for an output of `shape`. If the caller has no memory, its operation fails, but this
+  // rank takes part in the collective with substitute memory: the other ranks need its data.
   Bytes output_of(TensorTask& task, Shape shape);
   // The same in the shape of the input.
   Bytes output_of(TensorTask& task);
-  // Memory that holds a value which changes no result.
+  // Memory that holds the identity of the reduction.
   ConstBytes identity_of(const Request& request);
   Deadline limit() const { return Deadline::without_progress_for(options_.timeout); }
   CollectiveContext context() { return {net_, scratch_, limit(), options_.allreduce}; }
@@ -66,12 +66,12 @@ class HostBackend final : public Backend {
   Transport& net_;
   HostBackendOptions options_;
   AllreduceSelector selector_;
-  Scratch fusion_;  // tensors side by side
-  Scratch fused_out_;
-  Scratch scratch_;  // of the algorithms
-  Scratch identity_;
-  // Of outputs of the present batch that the caller had no memory for: each has its own, since all
-  // of them are in use at once.
+  Scratch fusion_;     // inputs of the tensors of a batch, one after the other
+  Scratch fused_out_;  // their outputs, where these have other sizes
+  Scratch scratch_;    // of the algorithms
+  Scratch identity_;   // inputs of a rank that has joined
+  // Outputs of the present batch for which the caller had no memory. Each has its own, because all
+  // of them are in use at the same time.
   std::vector<std::unique_ptr<Scratch>> substitutes_;
   std::vector<Piece> pieces_;
 };

@@ -10,7 +10,7 @@
 namespace hvd {
 namespace {
 
-// Somebody between this rank and the others, who turns every number of 4 bytes into -1.
+// An attacker between this rank and the other ranks: turns every number of 4 bytes into -1.
 class ChangedNumbers final : public Transport {
  public:
   explicit ChangedNumbers(Transport& inner)
@@ -58,7 +58,7 @@ Status alltoall_of_one_row_each(Transport& net) {
   return backend->run({&item, 1}, completion);
 }
 
-// Of three: two blocks that lie outside of the output can add up to one that fits.
+// Three ranks: the lengths of two blocks outside of the output can add up to one that fits.
 TEST(HostBackend, RefusesNumbersOfRowsThatNoRankCanHaveSent) {
   const auto outcomes =
       testing::outcomes_of_ranks(testing::TransportKind::kInproc, 3, [](Transport& net) {

@@ -13,7 +13,7 @@ namespace hvd {
 namespace {
 
 const std::string kJoinName = "join";
-// Scripts may use a new name for every call: from here on idle names are forgotten.
+// Scripts may use a new name for every call: with more names than this, idle ones are erased.
 constexpr size_t kMostNames = 8192;
 
 }  // namespace
@@ -25,7 +25,7 @@ InFlight::Time InFlight::now() {
 }
 
 uint32_t numbers_for(size_t cache_capacity) {
-  constexpr size_t kFewest = 60;  // as many can be in flight at a time
+  constexpr size_t kFewest = 60;  // so that at least as many can be in flight
   if (cache_capacity == 0) return kMostNumbers;
   return static_cast<uint32_t>(std::clamp<size_t>(cache_capacity / 2, kFewest, kMostNumbers));
 }
@@ -57,7 +57,7 @@ Status InFlight::add(Operation& operation) {
 }
 
 const TensorTask* InFlight::take_names(Operation& operation, Time since) {
-  // All that can fail for want of memory comes first, and leaves nothing but idle names.
+  // All allocations are first: if one fails, only idle names remain.
   if (queue_.size() == queue_.capacity()) queue_.reserve(2 * queue_.size() + 16);
   const std::string* last = last_submitted_;
   for (TensorTask& task : operation.tasks) {
@@ -97,13 +97,13 @@ void InFlight::enqueue(Operation::Ref ref) {
     joins_.push_back({std::move(ref), now()});
     last_submitted_ = &kJoinName;
   } else {
-    (void)ref.release();  // its names have it, until the last of them is removed
+    (void)ref.release();  // its names hold the ref, until the last of them is removed
   }
   queue_.push_back(operation);  // take_names() has made room
   queued_.store(true, std::memory_order_release);
 }
 
-// In order: those of one name must not overtake each other.
+// The oldest first: operations of one name must not overtake each other.
 void InFlight::enqueue_held() {
   if (held_.load(std::memory_order_relaxed) == 0) return;
   MutexLock lock(mutex_);
@@ -132,9 +132,9 @@ size_t InFlight::queued() const {
 
 void InFlight::remove(std::span<TensorTask* const> tasks, std::vector<Operation::Ref>& finished) {
   const size_t before = finished.size();
-  finished.reserve(before + tasks.size());  // from here on nothing throws but the copy of a name
+  finished.reserve(before + tasks.size());  // after this only the copy of a name can throw
   MutexLock lock(mutex_);
-  if (!closed_.is_ok()) return;  // close() has returned them
+  if (!closed_.is_ok()) return;  // close() has handed them out
   if (!tasks.empty() && tasks.back() != nullptr) last_completed_ = tasks.back()->request.name;
   for (TensorTask* task : tasks) {
     if (task == nullptr) continue;
@@ -208,7 +208,7 @@ Operation* InFlight::unlink_all(const Status& reason) noexcept {
   joins_.clear();
   for (auto& [name, entry] : names_) {
     if (entry.task == nullptr) continue;
-    // A group is in flight under each of its names that is not done.
+    // A group occurs under each of its names that is not done; the last of them links it.
     if (--entry.task->operation->remaining == 0) link(*entry.task->operation);
   }
   for (auto& [label, sequence] : sequences_) {

@@ -35,7 +35,7 @@ StallTimes stall_times(const Config& config) {
   return times;
 }
 
-// What operations in flight fail with, on all ranks.
+// The status that operations in flight fail with, on all ranks.
 Status shut_down_by(int rank) {
   return aborted(fmt::format(
       "Horovod has been shut down: rank {} has left the job, by hvd.shutdown() or the end of its "
@@ -70,7 +70,8 @@ Result<std::unique_ptr<Job>> Job::start(const JobOptions& options) {
 
 Job::~Job() {
   if (fork_generation_.in_child()) {
-    // Its threads stayed behind, and their locks may be held for ever.
+    // The threads exist only in the parent process, and locks that they held are never released. So
+    // the child leaks the objects instead of destroying them.
     (void)rendezvous_.release();
     (void)fabric_.release();
     MutexLock lock(mutex_);
@@ -154,7 +155,8 @@ Status Job::connect(const Deadline& deadline) {
     }
     rendezvous_ = std::move(rendezvous).value();
   }
-  // Rank 0 tells it before the ranks meet, and the others ask after that: they never wait for it.
+  // Rank 0 publishes the identity before the ranks meet, and the other ranks read it afterwards, so
+  // they never wait for it.
   if (rank_ == 0) HVD_TRY(agree_on_identity(fabric.round, deadline));
   HVD_TRY_ASSIGN(fabric_, Fabric::join(fabric, secret_, rendezvous_.get(), deadline));
   if (rank_ != 0) HVD_TRY(agree_on_identity(fabric.round, deadline));
@@ -224,7 +226,7 @@ Result<std::shared_ptr<Engine>> Job::make_engine(uint64_t communicator,
     }
   }
   EngineOptions options = engine_options(ranks, set);
-  // By the communicator's number, because the ids of sets that were removed are used again.
+  // Keyed by the communicator, which is unique, because ids of removed sets are reused.
   options.sealer = std::make_shared<const Sealer>(secret_, identity_, communicator);
   HVD_TRY_ASSIGN(auto engine, Engine::start(options, std::move(transport), std::move(control)));
   return std::shared_ptr<Engine>(std::move(engine));
@@ -262,7 +264,7 @@ Result<std::vector<int>> Job::ranks_of(int set) const {
   return found->second.ranks;
 }
 
-// All ranks ask for the same, or all get an error.
+// Collective: ok if all ranks pass the same arguments, otherwise all ranks get an error.
 Status Job::agree(RequestType type, std::string name, const std::vector<int>& what) {
   TensorTask task;
   task.request.type = type;
@@ -304,7 +306,7 @@ Result<int> Job::add_process_set(std::vector<int> ranks) {
 Result<int> Job::register_set(std::vector<int> ranks) {
   HVD_TRY(check_ranks(ranks));
   HVD_TRY(agree(RequestType::kAddProcessSet, "process_set.add", ranks));
-  // From here on all ranks do the same.
+  // All ranks have agreed on `ranks`, so all of them take the same branches below.
   const uint64_t communicator = next_communicator_++;
   int id = 0;
   {
@@ -378,8 +380,8 @@ void Job::shutdown() {
       if (id != kGlobalSet && set.engine != nullptr) engines.push_back(set.engine);
     }
   }
-  // A job of which a part has ended already was not ended by this rank: what others have in flight
-  // fails with the first reason.
+  // If a process set has ended already, this rank is not the cause of the end: the operations of
+  // other ranks fail with that first reason.
   Status why = global_engine_->ended();
   for (const auto& engine : engines) {
     if (why.is_ok()) why = engine->ended();

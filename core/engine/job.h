@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process's membership in a job: who the others are, and an engine for every process set it
-// belongs to. init() makes one, shutdown() ends it; a process may do so any number of times.
+// The membership of one process in a job: its connections to the other ranks, and one engine for
+// each process set that it belongs to. init() makes one, shutdown() ends it; a process may do so
+// any number of times.
+//
+// All functions may be called from any thread. Functions marked "collective" wait for other ranks.
 #pragma once
 
 #include <map>
@@ -22,24 +25,25 @@ namespace hvd {
 
 struct JobOptions {
   Config config;  // with a rendezvous and a secret if there are several ranks
-  // The ranks that take part, of those that were started; empty: all. They are numbered anew, in
-  // this order.
+  // The ranks that take part, of those that were started; empty: all. Their new rank is their index
+  // in this list.
   std::vector<int> ranks;
-  // Made at the start, with ids 1, 2, …; the same on all ranks.
+  // Process sets to make at the start, with ids 1, 2, …; the same on all ranks.
   std::vector<std::vector<int>> process_sets;
-  // Which of this process's jobs it is: its ranks find each other under this number.
+  // 0 for the first job of this process, then 1, 2, …: part of the key under which the ranks meet
+  // at the rendezvous server.
   int round = 0;
 };
 
-// Where a rank stands among those of a process set.
+// The rank assignment of one rank within a job.
 struct RankAssignment {
   int rank = 0;
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
-  int cross_rank = 0;  // among the hosts that have a rank with this local rank
+  int cross_rank = 0;  // index of its host among the hosts that have a rank with this local rank
   int cross_size = 1;
-  bool homogeneous = true;  // every host has as many ranks
+  bool homogeneous = true;  // all hosts have the same number of ranks
 };
 // From the hosts of all ranks.
 RankAssignment assignment_of(int rank, const Topology& topology);
@@ -48,38 +52,39 @@ class Job {
  public:
   static constexpr int kGlobalSet = 0;
 
-  // Collective. Fails as a value, whatever goes wrong; nothing is left then.
+  // Collective. Throws nothing; after a failure nothing of the job remains.
   static Result<std::unique_ptr<Job>> start(const JobOptions& options);
   ~Job();
 
-  // In the whole job; as the launcher says, or else as the ranks have found out.
+  // In the whole job: as the launcher has set it, or else from the hosts of all ranks.
   const RankAssignment& assignment() const { return assignment_; }
   const Config& config() const { return options_.config; }
 
   // The engine of a process set. kInvalidArgument if there is no such set, or this rank is not in
-  // it. It stays valid while it is held, though it may end meanwhile.
+  // it. The pointer keeps the engine alive, but the engine may end.
   Result<std::shared_ptr<Engine>> engine(int set) const HVD_EXCLUDES(mutex_);
 
-  // Collective over all ranks of the job, in the same order; waits for all of them.
+  // Collective: all ranks of the job call it, in the same order.
   // kInvalidArgument names ranks that are out of range or twice; kAlreadyExists a set of the same
   // ranks; kPrecondition if ranks disagree, or HOROVOD_DYNAMIC_PROCESS_SETS is not set.
   Result<int> add_process_set(std::vector<int> ranks) HVD_EXCLUDES(mutex_);
-  // False if there is no such set, or it is the global one.
+  // Collective, as above. False if there is no such set, or it is the global one.
   Result<bool> remove_process_set(int set) HVD_EXCLUDES(mutex_);
 
   std::vector<int> process_sets() const HVD_EXCLUDES(mutex_);
   // Ascending.
   Result<std::vector<int>> ranks_of(int set) const HVD_EXCLUDES(mutex_);
 
-  // kPrecondition unless HOROVOD_TIMELINE was set when the job started. Each rank may call it;
-  // where only rank 0 writes, the others do nothing.
+  // kPrecondition unless HOROVOD_TIMELINE was set when the job started. Each rank may call it; if
+  // only rank 0 writes a timeline, the call does nothing on other ranks.
   Status start_timeline(const std::string& path, bool mark_cycles);
   // Returns when the file is complete.
   Status stop_timeline();
 
-  // Ends the job on all ranks: what is in flight fails. Returns once the others know.
+  // Ends the job on all ranks: operations in flight fail. Returns once the neighbours in the tree
+  // of each process set have acknowledged it, or after the timeout of the job.
   void shutdown();
-  // Ok, or why nothing can be submitted any more.
+  // Ok, or the reason why the global process set has ended.
   Status ended() const;
 
  private:
@@ -92,7 +97,7 @@ class Job {
   Status join();
   Status connect(const Deadline& deadline);
   Status agree_on_identity(const std::string& round, const Deadline& deadline);
-  // The engine for these ranks, this one among them.
+  // The engine of a new set of `ranks`, which contain this one. Collective over these ranks.
   Result<std::shared_ptr<Engine>> make_engine(uint64_t communicator, const std::vector<int>& ranks,
                                               int set);
   EngineOptions engine_options(const std::vector<int>& ranks, int set) const;
@@ -101,11 +106,11 @@ class Job {
       HVD_EXCLUDES(mutex_);
   Status check_ranks(std::vector<int>& ranks) const HVD_EXCLUDES(mutex_);
 
-  // Constant once started. The order matters: engines end before all that they use.
+  // Constant once started. The order matters: engines are destroyed before the objects they use.
   JobOptions options_;
   int rank_ = 0;
-  // What seals are made with: the job's secret, and random bytes that no other job has, also none
-  // that was given the same secret.
+  // The key material of seals: the secret of the job, and random bytes that differ between jobs
+  // with the same secret.
   Secret secret_ = Secret::generate();
   ByteBuffer identity_;
   RankAssignment assignment_;
@@ -114,11 +119,13 @@ class Job {
   bool shares_memory_ = false;
   std::unique_ptr<RendezvousClient> rendezvous_;
   std::unique_ptr<Fabric> fabric_;
-  std::unique_ptr<Timeline> timeline_;  // if this rank writes one, or may be asked to
+  std::unique_ptr<Timeline> timeline_;  // null if this rank never writes one
   std::shared_ptr<Engine> global_engine_;
   const ForkGeneration fork_generation_;
 
-  Mutex changing_sets_;  // held while sets are added or removed, by one thread at a time
+  // Held during a whole collective change of the sets; mutex_ is held only to read or write sets_.
+  // Lock order: changing_sets_, then mutex_.
+  Mutex changing_sets_;
   uint64_t next_communicator_ HVD_GUARDED_BY(changing_sets_) = 1;
   mutable Mutex mutex_;
   std::map<int, ProcessSet> sets_ HVD_GUARDED_BY(mutex_);

@@ -6,7 +6,7 @@
 namespace hvd {
 namespace {
 
-// A plan cannot hold more: whatever says so is malformed, and must not cost memory.
+// No plan holds more. A malformed message that claims more must not cost memory.
 constexpr uint64_t kMostIds = 1 << 20;
 
 }  // namespace

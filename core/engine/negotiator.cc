@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first half of the negotiator: who has which tensor, who has joined, and what the parent is
-// told of it. The second is in negotiator_plans.cc.
+// The first half of the negotiator: which party has which tensor, which ranks have joined, and the
+// announcements to the parent. The second half is in negotiator_plans.cc.
 #include "engine/negotiator.h"
 
 #include <fmt/format.h>
@@ -148,7 +148,8 @@ void Negotiator::spell_out(PendingTensor& pending, const Response& cached) const
   }
 }
 
-// All of a party's ranks that have not joined have what it sent as a number.
+// For messages about a tensor that `party` announced by number: all of its ranks that have not
+// joined have the tensor.
 int Negotiator::rank_with_tensor(int party) const {
   if (party == self_) return options_.rank;
   const NegotiatorOptions::Child& child = options_.children[party];
@@ -202,7 +203,8 @@ void Negotiator::mark_joined(int rank) {
   pending_.for_each([this](PendingTensor& pending) { complete_if_all_have(pending); });
 }
 
-// Afterwards nobody could tell any more which rank of this party had what came as a number.
+// The last rank of `party` joins. Its arrivals by number become requests now, because
+// rank_with_tensor() finds no rank of the party any more once all of them have joined.
 void Negotiator::spell_out_arrivals(int party) {
   pending_.for_each_known([&](PendingTensor& pending) {
     if (pending.has_arrived(party) && pending.merged == nullptr) {
@@ -242,7 +244,7 @@ Status Negotiator::receive_announcement(int party, Decoder& in) {
   std::vector<ResponseId> ids;
   uint32_t spelled = 0;
   HVD_TRY(in.get(plans_seen_by_[party]));
-  // Joins first: whoever has joined need not have what the numbers stand for.
+  // Joins first: a rank that has joined need not have the tensors of the numbers.
   std::vector<int32_t> joined;
   HVD_TRY(in.get(joined));
   for (const int rank : joined) {

@@ -1,18 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out which tensors every rank of a process set has, and decides what all of them do next.
-// A state machine without I/O: requests and messages in, messages and plans out.
+// Finds out which tensors every rank of a process set has, and decides what all ranks do next. A
+// state machine without I/O: requests and messages in, messages and plans out. docs/negotiation.md
+// tells the protocol as a story.
 //
-// Ranks form a tree. Each tells its parent of a tensor once all ranks below it, and itself, have
-// it; so a decision costs every rank a few messages however many ranks there are. The root, which
-// is the coordinator, has heard of everything that is complete; it makes a Plan, which goes down
-// the tree and is carried out by all ranks in the same order.
+// Words:
+//   tree          the ranks of a set; rank 0 is its top and the coordinator
+//   party         one child with all ranks below it, or this rank itself
+//   arrival       a party has a tensor
+//   complete      all parties that have not joined have the tensor
+//   announcement  message to the parent: the tensors that are complete here
+//   plan          message to the children: the tensors that all ranks carry out next, in this order
 //
-// A name that was agreed on before travels as a number (ResponseCache). A message that uses a
-// number may cross a plan that gave the number up: therefore messages upwards say how many plans
-// their sender had seen, and a rank remembers numbers it gave up until all ranks below know.
+// A rank announces a tensor to its parent once it is complete, so a decision costs every rank a few
+// messages, however many ranks there are. A tensor that is complete at the coordinator is complete
+// everywhere; the coordinator puts it into a plan, which travels down the tree.
 //
-// Requests of one name that do not match are found where they meet, and travel on as the error
-// that in the end every rank gets for this tensor. The engine goes on.
+// Life of a tensor at one rank:
+//
+//   absent --first arrival--> pending --last arrival--> complete --flush()--> announced
+//      ^                                                    | (coordinator)       |
+//      +------------------- plan applied <-----decide()-----+---- plan received --+
+//
+// Numbers. A tensor that an earlier plan answered is in the ResponseCache of every rank, under the
+// same number, and travels as that number. A plan may give a number up (eviction) while an
+// announcement that uses it is on its way to the parent. So an announcement contains how many plans
+// its sender has applied, and a rank remembers a retired number until every child has applied the
+// plan that retired it.
+//
+// Mismatches. Requests of one name that do not match are found at the rank where they meet. They
+// travel on as a conflict, and every rank gets it as the error of this tensor. The engine
+// continues.
+//
+// One thread at a time may call it: the one that runs the engine.
 #pragma once
 
 #include <cstdint>
@@ -38,18 +57,18 @@ namespace hvd {
 struct DecidedPlan;
 
 struct NegotiatorOptions {
-  int rank = 0;
-  int parent = -1;
+  int rank = 0;     // of the set, as all ranks here
+  int parent = -1;  // -1 at the coordinator
   struct Child {
     int rank;
     std::vector<int> below;  // the ranks of its subtree, itself included
   };
-  std::vector<Child> children;
-  std::vector<int> job_ranks;  // by rank of the set: what messages to users say
-  size_t cache_capacity = 1024;
-  bool groups_matter = false;  // plans tell which tensors were submitted together
+  std::vector<Child> children;   // at most 30
+  std::vector<int> job_ranks;    // by rank of the set: the rank of the job, for error messages
+  size_t cache_capacity = 1024;  // responses; equal on all ranks; 0: tensors never get numbers
+  bool groups_matter = false;    // plans contain which tensors were submitted together
 
-  // The place of `rank` in the tree of `topology`.
+  // For `rank` in the control tree of `topology`.
   static NegotiatorOptions in_tree(int rank, const Topology& topology);
 };
 
@@ -62,61 +81,62 @@ class Negotiator {
 
   // Events. --------------------------------------------------------------------------------------
 
-  // This rank has a tensor. Its name is not in use by an earlier one that no plan has answered.
-  // `user_data` comes back with the plan that answers it. `known` is what an earlier call left
-  // there for the same name, or kNoResponse.
+  // This rank has a tensor. No plan may be outstanding for an earlier tensor of the same name. The
+  // plan that answers it contains `user_data`. `known` is in and out: the number that an earlier
+  // call left there for this name, or kNoResponse. It saves the lookup by name.
   void announce(const Request& request, uint32_t group, void* user_data, ResponseId& known);
   void announce(const Request& request, uint32_t group = 0, void* user_data = nullptr) {
     ResponseId unknown = kNoResponse;
     announce(request, group, user_data, unknown);
   }
-  // From now on this rank takes part in every reduction without having a tensor.
+  // From now on this rank takes part in every reduction without a tensor, until all ranks joined.
   void join();
-  // This rank wants the engine to end everywhere.
+  // Asks the coordinator to end the engine on all ranks. The first reason wins.
   void request_shutdown(const Status& reason);
-  // Only at the root: the next plan carries them.
+  // Only at the coordinator: the next plan contains them.
   void set_tunables(ByteBuffer tunables) { tunables_ = std::move(tunables); }
-  // A message of the parent or of a child. Fails when it makes no sense: then the job is broken.
+  // A message of the parent or of a child. Fails for a malformed or unexpected message: then the
+  // ranks disagree on the state, and the engine has to end.
   Status receive(int from, ConstBytes message);
 
   // Decisions. -----------------------------------------------------------------------------------
 
-  // At the root: whether a plan could be made now.
+  // Whether this is the coordinator and has something to plan.
   bool can_decide() const { return is_coordinator() && has_news_; }
-  // At the root: makes a plan of everything that is complete.
+  // Only if can_decide(): makes a plan of everything that is complete.
   void decide();
 
-  // Hands over what neighbours have to be told since the last call.
+  // Sends the plans and the announcement that have gathered since the last call.
   using Send = FunctionRef<Status(int to, ConstBytes message, Urgency urgency)>;
   Status flush(Send send);
 
-  // The next plan, in the order of all ranks; false when there is none yet.
+  // The next plan, in the order that all ranks share; false when there is none yet.
   bool next_plan(Plan& plan);
 
   // Facts. ---------------------------------------------------------------------------------------
 
   bool is_coordinator() const { return options_.parent < 0; }
   bool has_joined() const { return joined_[options_.rank]; }
-  // As far as this rank knows; the coordinator knows of all.
+  // As far as this rank has been sent; the coordinator is sent all joins.
   bool has_joined(int rank) const { return joined_[rank]; }
   bool any_rank_joined() const { return joined_count_ > 0; }
   const ResponseCache& cache() const { return cache_; }
-  // Messages sent so far: what the control plane costs.
+  // Messages sent so far.
   uint64_t messages_sent() const { return messages_sent_; }
-  // Tensors that some ranks have and that no plan has answered, as far as known here.
+  // Tensors that at least one party has and that no plan has answered.
   size_t waiting() const { return pending_.waiting(); }
-  // Numbers that were given up and that a rank below may still use.
+  // Numbers that were given up and that a rank below this one may still use.
   size_t retired() const { return retired_.size(); }
 
   // Receives every arrival; may be null, and must outlive the negotiator.
   void set_observer(EngineObserver* observer) { observer_ = observer; }
 
-  // A change of the cache's size, which every rank makes between the same two plans: hence as soon
-  // as it has the first of them, before it receives or decides anything else.
+  // Changes the size of the cache. Every rank must do so between the same two plans: directly after
+  // next_plan() has returned the first of them, before any other receive() or decide().
   void set_cache_capacity(size_t capacity);
 
  private:
-  // One party has a tensor: as the number of a cached response, or as a request.
+  // One party has a tensor, which it named by the number of a cached response, or by a request.
   void arrive(int party, PendingTensor& known);
   void arrive(int party, MergedRequest merged);
   void note_arrival(int party, PendingTensor& pending, const Request& request);
@@ -125,20 +145,23 @@ class Negotiator {
   PendingTensor* find_pending(const std::string& name) const;  // null when there is none
   PendingTensor& pending_of(const std::string& name);
   void merge(PendingTensor& pending, MergedRequest merged) const;
-  // What arrived as a number becomes a request like any other.
+  // Turns the arrivals by number of `pending` into a merged request.
   void spell_out(PendingTensor& pending, const Response& cached) const;
+  // The request that an arrival of `party` by the number of `cached` means.
   MergedRequest merged_from(const Response& cached, int party) const;
   int rank_with_tensor(int party) const;
   void complete_if_all_have(PendingTensor& pending);
-  // Returns the user_data of this rank's tensor.
+  // Removes all arrivals of the tensor; returns the user_data of this rank's announcement.
   void* forget_arrivals(const std::string& name);
 
   Status receive_announcement(int party, Decoder& in);
-  // A number may have been given up meanwhile.
+  // The number may have been given up since the party sent it.
   Status arrive_by_number(int party, ResponseId id);
   Status receive_plan(ConstBytes message);
+  // Fails for a plan that names a tensor which this rank has not announced.
   Status expect_answer(const PendingTensor* pending, const std::string& name) const;
-  // `cached` are the tensors that it names by number.
+  // The step that every rank takes with every plan: answers tensors, updates the cache, and queues
+  // the Plan. `cached` are the tensors that `decided` names by number.
   void apply(DecidedPlan& decided, std::span<PendingTensor* const> cached);
   void retire(std::vector<ResponseCache::Entry>& evicted);
   void forget_retired();
@@ -153,34 +176,35 @@ class Negotiator {
   // Constant after construction.
   const NegotiatorOptions options_;
   const int size_;
-  const int self_;  // the party that is this rank
+  const int self_;  // the party that is this rank; children are parties 0 to self_ - 1
   const Parties all_parties_;
-  std::vector<int> party_of_;  // by rank: the party that it belongs to, -1 if it is above
+  std::vector<int> party_of_;  // by rank: its party, or -1 for a rank that is not below this one
 
   ResponseCache cache_;
   PendingTable pending_;                  // its known tensors are those of cache_
-  std::vector<PendingTensor*> complete_;  // to be told to the parent, or at the root to be planned
-  bool has_news_ = false;                 // at the root: there is something to plan
+  std::vector<PendingTensor*> complete_;  // to be announced, or at the coordinator to be planned
+  bool has_news_ = false;                 // at the coordinator: there is something to plan
 
-  // Join.
-  std::vector<bool> joined_;  // by rank, as far as known here
+  // Joins that this rank has been sent.
+  std::vector<bool> joined_;  // by rank
   int joined_count_ = 0;
   int last_joined_ = -1;
-  std::vector<size_t> joined_below_;  // by party: how many of its ranks have
-  Parties joined_parties_ = 0;        // those all of whose ranks have
+  std::vector<size_t> joined_below_;  // by party: how many of its ranks have joined
+  Parties joined_parties_ = 0;        // parties of which all ranks have joined
   std::vector<int> joins_to_send_;
 
-  Status shutdown_;  // what this rank or one below asked for
+  Status shutdown_;  // the reason that this rank or one below asked for
   bool shutdown_to_send_ = false;
   ByteBuffer tunables_;
 
   // Plans.
   std::deque<Plan> plans_;
-  uint64_t plans_seen_ = 0;
+  uint64_t plans_seen_ = 0;  // plans applied
   std::vector<ByteBuffer> plans_to_send_;
-  bool urgent_ = false;
+  bool urgent_ = false;  // the plans to send end the engine: they must wake idle ranks
 
-  // Numbers that were given up, oldest first, and how far each child is known to be.
+  // Numbers that were given up, oldest first, and how many plans each child had applied when it
+  // sent its last announcement.
   struct Retired {
     uint64_t at_plan;
     ResponseId id;
@@ -189,7 +213,7 @@ class Negotiator {
   std::deque<Retired> retired_;
   std::vector<uint64_t> plans_seen_by_;
 
-  std::vector<PendingTensor*> answered_;  // kept for its memory
+  std::vector<PendingTensor*> answered_;  // of one plan; a member to reuse its memory
 
   uint64_t messages_sent_ = 0;
   EngineObserver* observer_ = nullptr;

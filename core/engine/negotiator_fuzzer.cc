@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank between others who say anything, sensible or not: it refuses that, and then the job is
-// broken, or it goes on and still knows of every tensor of its own that no plan has answered.
+// One rank whose neighbours send arbitrary messages. It refuses a message, and then the job is
+// broken; or it continues and still holds every tensor of its own that no plan has answered.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -126,7 +126,7 @@ class Fuzzed {
   ByteBuffer raw() {
     ByteBuffer result(std::min<size_t>(byte(), input_.remaining()));
     for (std::byte& each : result) each = std::byte{byte()};
-    // What is a plan at all is the same plan after a journey.
+    // A plan that can be decoded is the same after encoding and decoding.
     if (const auto decoded = decode_plan(result); decoded.is_ok()) {
       const ByteBuffer again = encode(*decoded);
       HVD_CHECK(encode(decode_plan(again).value()) == again);

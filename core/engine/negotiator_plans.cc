@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second half of the negotiator: from tensors that all ranks have to plans, and from plans to
-// the cache of responses, which is the same on all ranks because all apply the same plans.
+// The second half of the negotiator: makes plans of complete tensors, and applies plans to the
+// cache of responses. The cache is the same on all ranks because all of them apply the same plans
+// in the same order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ void Negotiator::decide() {
       spelled_groups.push_back(pending->group);
     }
   }
-  // Mostly they come in order, and then sorting would cost ten times as much as looking.
+  // They are mostly sorted already, and then a sort would cost ten times as much as this check.
   const auto is_older = [](const PendingTensor* a, const PendingTensor* b) {
     return a->cached->id < b->cached->id;
   };
@@ -64,7 +65,7 @@ void Negotiator::decide() {
   apply(decided, cached);
 }
 
-// At the root everybody has spoken: what they asked for, or why it cannot be.
+// The response to a tensor that all ranks have announced: their common request, or an error.
 Response Negotiator::decide_one(PendingTensor& pending) const {
   Response response;
   if (pending.merged == nullptr) {
@@ -122,7 +123,8 @@ Status Negotiator::receive_plan(ConstBytes message) {
   return Status::ok();
 }
 
-// Plans name what this rank has told of, or anything once all ranks from here down have joined.
+// A plan may name tensors that this rank has announced; once this rank and all ranks below it have
+// joined, it may name any tensor.
 Status Negotiator::expect_answer(const PendingTensor* pending, const std::string& name) const {
   const bool has = pending != nullptr && pending->arrived != 0;
   if (has ? pending->announced : joined_parties_ == all_parties_) return Status::ok();
@@ -140,7 +142,7 @@ void Negotiator::apply(DecidedPlan& decided, std::span<PendingTensor* const> cac
     plan.responses.push_back(pending->cached->response);
     pending->clear_arrivals();
   }
-  // All of them first: the entry that makes room for one may be that of another.
+  // All of them before the first insert: inserting one response may evict the entry of another.
   for (const Response& response : decided.spelled) {
     plan.details.push_back({forget_arrivals(response.request.name), kNoResponse});
   }
@@ -178,7 +180,7 @@ void* Negotiator::forget_arrivals(const std::string& name) {
   return user_data;
 }
 
-// What used the numbers goes on under its name.
+// Tensors that arrived under an evicted number stay pending under their name.
 void Negotiator::retire(std::vector<ResponseCache::Entry>& evicted) {
   for (ResponseCache::Entry& entry : evicted) {
     PendingTensor& pending = *pending_.find(entry.id);
@@ -191,7 +193,7 @@ void Negotiator::retire(std::vector<ResponseCache::Entry>& evicted) {
 void Negotiator::forget_retired() {
   uint64_t seen_by_all = plans_seen_;
   for (int party = 0; party < self_; ++party) {
-    // Ranks that have joined announce nothing, hence use no numbers.
+    // Ranks that have joined announce nothing and so use no numbers.
     if ((joined_parties_ >> party & 1) == 0)
       seen_by_all = std::min(seen_by_all, plans_seen_by_[party]);
   }

@@ -39,7 +39,7 @@ class Ranks {
     settle();
   }
 
-  // Until nobody has anything more to say.
+  // Delivers messages and makes plans until there are none.
   void settle() {
     bool quiet = false;
     while (!quiet) {
@@ -56,8 +56,7 @@ class Ranks {
     }
   }
 
-  // The plans of a rank, which have to be those of rank 0, as names with an exclamation mark for
-  // errors.
+  // The plans of a rank as text: names, with an exclamation mark after errors.
   std::string plan_of(int rank) {
     std::string text;
     Plan plan;
@@ -203,7 +202,7 @@ TEST(Negotiator, CollectsTheRowsOfAnAllgather) {
   ranks.settle();
   ranks.expect_plan("g ");
   EXPECT_EQ(ranks.last->first_dimensions, (std::vector<int64_t>{0, 1, 2, 3, 4}));
-  // Some as a number, one with other rows: the others' rows come from the cache.
+  // Four ranks use the number, one has other rows: the rows of the four are those of the cache.
   for (int rank = 0; rank < 5; ++rank) gather(rank, rank == 3 ? 9 : rank);
   ranks.settle();
   ranks.expect_plan("g ");
@@ -229,7 +228,7 @@ TEST(Negotiator, PlansReductionsWithoutRanksThatJoined) {
   ranks.expect_plan("x ");
 }
 
-// Rank 1 stands for rank 2 at the root, and has joined without a tensor.
+// Rank 1 announces the tensor of rank 2 to the coordinator, and has joined without a tensor.
 TEST(Negotiator, NamesARankThatHasTheTensorInAMismatch) {
   for (const bool rank_2_joins : {false, true}) {
     Ranks ranks(Topology({0, 1, 1}));
@@ -272,7 +271,7 @@ TEST(Negotiator, EndsAllRanksWhenOneWantsTo) {
   ranks.expect_plan("shutdown ");
 }
 
-// The number is given up by a plan that crosses the message which uses it.
+// A plan gives the number up while an announcement that uses it is on its way.
 TEST(Negotiator, UnderstandsNumbersThatWereGivenUpMeanwhile) {
   Ranks ranks(Topology::one_host(2), /*cache_capacity=*/1);
   ranks.submit_everywhere(allreduce("old"));
@@ -287,7 +286,7 @@ TEST(Negotiator, UnderstandsNumbersThatWereGivenUpMeanwhile) {
     late.emplace_back(message.begin(), message.end());
     return Status::ok();
   }));
-  ranks[0].decide();  // "new" takes the only place
+  ranks[0].decide();  // "new" evicts "old" from the cache
   for (const ByteBuffer& message : late) ASSERT_OK(ranks[0].receive(1, message));
   ranks[0].announce(allreduce("old"));
   ranks.settle();
@@ -299,7 +298,7 @@ TEST(Negotiator, ForgetsNumbersOnceNoRankCanUseThem) {
   ranks.submit_everywhere(allreduce("old"));
   ranks.submit_everywhere(allreduce("new"));
   EXPECT_EQ(ranks[0].retired(), 1u);
-  ranks[1].announce(allreduce("new"));  // which tells that rank 1 knows
+  ranks[1].announce(allreduce("new"));  // its message shows that rank 1 has applied the plan
   ranks.settle();
   EXPECT_EQ(ranks[0].retired(), 0u);
   EXPECT_EQ(ranks[0].waiting(), 1u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One submission: a tensor, or a group of tensors that completes as one. Shared by the caller, who
-// waits for it or is called back, and the engine, which carries it out.
+// One submission: a tensor, or a group of tensors that completes as one. The caller, which waits
+// for it or gets a callback, and the engine, which carries it out, share it.
 #pragma once
 
 #include <atomic>
@@ -18,16 +18,16 @@ namespace hvd {
 class Operation;
 struct InFlightName;
 
-// One tensor of an operation. The memory belongs to the caller and stays as it is until the
-// operation is done.
+// One tensor of an operation. The caller owns the memory of `in` and `out` and must not change it
+// until the operation is done.
 struct TensorTask {
   Request request;
   const std::byte* in = nullptr;
-  std::byte* out = nullptr;     // may equal `in`; null: memory comes once the size is known
+  std::byte* out = nullptr;     // may equal `in`; null: allocated once the size is known
   std::vector<int32_t> splits;  // of an alltoall: rows for each rank
 
   // Results.
-  bool has_own_shape = false;  // the output has not the shape of the input, but output_shape
+  bool has_own_shape = false;  // the output has output_shape, not the shape of the input
   Shape output_shape;
   std::vector<int32_t> received_splits;
   std::unique_ptr<std::byte[]> own_output;  // when the caller has no allocator
@@ -40,14 +40,19 @@ struct TensorTask {
   const Shape& shape_of_output() const { return has_own_shape ? output_shape : request.shape; }
 };
 
-// Lives until the last ref of it is given up: that of the caller, who may look at the outcome as
-// long as he likes, and that of the engine, until it is done. The count is inside: an operation
-// that has been used can be kept for the next one, with all of its memory.
+// Lives until its last ref is released. The caller holds one ref for as long as it needs the
+// outcome; the engine holds one until the operation is done. The count is inside the object, so
+// that a subclass can reuse a finished operation with all of its memory (end()).
+//
+// Threads: before submission it belongs to the caller, then to the thread that runs the engine,
+// except is_done(), ref() and the release of a ref, which are safe on any thread. After is_done()
+// any thread may read the results.
 class Operation {
  public:
-  // Gives memory for the output of tensor `index`, or null when there is none.
+  // Returns memory for the output of tensor `index`, or null when there is none. Called on the
+  // thread that runs the engine.
   using Allocate = std::function<std::byte*(int index, const Shape& shape)>;
-  // Called once, on whichever thread runs the engine: it must neither block nor throw.
+  // Called once, on the thread that runs the engine: it must neither block nor throw.
   using Done = std::function<void(const Operation&)>;
 
   struct GiveUp {
@@ -70,29 +75,30 @@ class Operation {
     return Ref(this);
   }
 
-  // Without tensors it is a join.
+  // An operation without tensors is a join.
   bool joins() const { return tasks.empty(); }
 
   bool is_done() const { return done_.load(std::memory_order_acquire); }
-  // Once it is done: the failure of its first tensor that failed, or ok.
+  // Once it is done: ok, or the first failure of one of its tensors.
   const Status& status() const { return status_; }
   // Of a join, once it is done: the rank that joined last.
   int last_joined() const { return last_joined_; }
-  // Once it is done without failure: its place among all tensors that its process set has planned.
-  // The same on all ranks, because plans are, and no other operation of the set has it. A group has
-  // that of its last tensor.
+  // Once it is done without failure: the position of its tensor among all tensors that its process
+  // set has planned. It is the same on all ranks, because plans are, and unique in the set. A group
+  // has the position of its last tensor.
   uint64_t number() const { return number_; }
 
   std::vector<TensorTask> tasks;
   Allocate allocate;
   Done when_done;
-  uint32_t group = 0;  // tells groups apart; 0 for a single tensor
-  // It has no name: all tasks are called "allreduce.noname", and submission makes that
-  // "allreduce.noname.7", or in a group "allreduce.noname.7_1of3" (InFlight).
+  uint32_t group = 0;  // a number of its own for each group; 0 for a single tensor
+  // The caller gave no name: all tasks are called "allreduce.noname", and submission changes that
+  // to "allreduce.noname.7", or in a group to "allreduce.noname.7_1of3" (InFlight).
   bool is_unnamed = false;
 
-  // The engine's.
-  size_t remaining = 0;
+  // For the engine only.
+  size_t remaining = 0;  // tensors that are not done
+  // The first failure wins.
   void note(const Status& status) noexcept {
     if (status_.is_ok() && !status.is_ok()) status_ = status;
   }
@@ -102,14 +108,14 @@ class Operation {
     done_.store(true, std::memory_order_release);
     if (when_done) when_done(*this);
   }
-  Operation* next_closed = nullptr;  // the list that InFlight::close() returns
+  Operation* next_closed = nullptr;  // the list inside InFlight::close()
 
  protected:
   Operation() = default;
   virtual ~Operation() = default;
 
-  // Makes it an operation that nobody has submitted, on its present tasks; the caller has the one
-  // ref of it.
+  // Makes it an operation that was not submitted yet, with its present tasks. The caller has the
+  // only ref of it.
   void prepare(Allocate allocate_by, Done call_when_done) {
     allocate = std::move(allocate_by);
     when_done = std::move(call_when_done);
@@ -126,7 +132,7 @@ class Operation {
     done_.store(false, std::memory_order_relaxed);
     shares_.store(1, std::memory_order_relaxed);
   }
-  // The last ref has gone.
+  // The last ref was released.
   virtual void end() { delete this; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that runs out on one rank: every allocation of a step fails once, and then all that hint
-// do. That rank reports kUnavailable, the others that it was lost; nobody hangs, and all can shut
+// Memory runs out on one rank: each allocation of a step fails once, alone or with all that follow.
+// That rank reports kUnavailable, the other rank that it was lost. No rank hangs, and both can shut
 // down.
 #include <gtest/gtest.h>
 
@@ -31,7 +31,8 @@ constexpr int kVictimRank = 1;
 constexpr int kCount = 1000;
 const Deadline::Clock::duration kLimit = std::chrono::seconds(60);
 
-// Who runs out: the thread that calls and runs the engine while it waits, or the engine's own.
+// Which thread runs out of memory: the caller, which runs the engine while it waits, or the engine
+// thread.
 enum class Where { kCaller, kEngine };
 
 // One rank of the test.
@@ -51,7 +52,7 @@ class Rank {
     engine_ = std::move(started).value();
   }
 
-  // How the operation fared; internal_error when it is not done in time.
+  // The outcome of the operation; internal_error when it is not done in time.
   Status run(std::vector<TensorTask> tasks) {
     const Operation::Ref operation = Operation::make(std::move(tasks));
     const bool helps = where_ == Where::kCaller;
@@ -80,7 +81,7 @@ class Rank {
   Status ended() const { return engine_->ended(); }
 
  private:
-  // The engine's functions, and nothing else of this test, run out of memory.
+  // Only the functions of the engine run out of memory, not the rest of this test.
   template <typename Call>
   Status guarded(Call call) {
     if (!is_victim_ || where_ == Where::kEngine) return call();
@@ -165,7 +166,7 @@ struct Case {
   TransportKind kind;
   Where where;
   Which which;
-  size_t stride;  // every so many allocations: worlds of sockets take their time to be made
+  size_t stride;  // test every n-th allocation only: worlds of sockets take long to make
 };
 
 class OutOfMemory : public ::testing::TestWithParam<Case> {
@@ -185,7 +186,8 @@ TEST_P(OutOfMemory, EndsTheEngineAndNamesTheRankToTheOthers) {
     const Status& victim = outcome.steps[kVictimRank];
     const Status& other = outcome.steps[0];
     if (victim.is_ok()) {
-      // A line of a log, or the end of the victim: the other may still be in the last operation.
+      // The failure hit a log line or the end of the victim: the other rank may still have been in
+      // the last operation.
       ASSERT_TRUE(other.is_ok() || other.lost_rank() == kVictimRank) << other.to_string();
       continue;
     }

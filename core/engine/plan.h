@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ranks of a process set do next: decided by its coordinator, equal everywhere.
+// What all ranks of a process set do next. The coordinator decides it; it is equal on all ranks
+// except for `details` and `joined_here`.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +15,23 @@
 namespace hvd {
 
 struct Plan {
-  // Carried out in this order. Shared with the cache of responses.
+  // Carried out in this order. The cache of responses shares them.
   std::vector<std::shared_ptr<const Response>> responses;
-  // By response: what only this rank, or only this process, has of it.
+  // By response: what the other ranks do not have.
   struct Detail {
     void* user_data = nullptr;    // of this rank's announcement; null if it has no such tensor
     ResponseId id = kNoResponse;  // of the response in the cache, unless it was not remembered
   };
   std::vector<Detail> details;
-  // By response: the group that it was submitted with, where groups matter; else empty.
+  // By response: the group that it was submitted with; empty unless groups matter.
   std::vector<uint32_t> groups;
-  // This rank has joined, and may be without some of the tensors.
+  // This rank has joined, so it may not have some of the tensors.
   bool joined_here = false;
-  // Every rank has joined; this one was the last. A rank of the set.
+  // Set when every rank has joined: the rank of the set that joined last.
   std::optional<int> last_joined;
-  // New settings, as the tuner encoded them; they hold from the next plan on.
+  // New settings (encode(Tunables)); they are valid from the next plan on.
   ByteBuffer tunables;
-  // The engine ends on all ranks, and everything that is still waiting fails with this.
+  // Not ok: the engine ends on all ranks after this plan, and all other operations fail with this.
   Status shutdown;
 };
 

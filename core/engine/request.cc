@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMostDimensions = 4096;  // a process set lists its ranks as dimensions
 constexpr size_t kLongestName = 64 << 10;
 
-// The sentence that every disagreement has in common.
+// The common sentence of all mismatches.
 template <typename T>
 Status mismatch(std::string_view what, const Request& a, int rank_a, const T& value_a, int rank_b,
                 const T& value_b) {

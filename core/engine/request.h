@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank asks for: one tensor, one collective. Ranks agree on requests before anything moves.
+// What a rank asks for: one collective on one tensor. The ranks agree on requests before any data
+// moves. Request and Response travel between ranks; messages.h shows their layout.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 namespace hvd {
 
-// The numbers travel between ranks.
+// The values travel between ranks.
 enum class RequestType : uint8_t {
   kAllreduce = 0,
   kAllgather = 1,
@@ -25,12 +26,12 @@ enum class RequestType : uint8_t {
   kAlltoall = 4,
   kBarrier = 5,
   kReducescatter = 6,
-  kAddProcessSet = 7,  // `shape` holds the ranks
-  kRemoveProcessSet = 8,
+  kAddProcessSet = 7,     // `shape` holds the ranks of the new set
+  kRemoveProcessSet = 8,  // `shape` holds the id of the set
 };
 inline constexpr int kRequestTypeCount = 9;
 
-// "allreduce", as messages to users say it.
+// "allreduce", for messages to users.
 std::string_view to_string(RequestType type);
 
 using Shape = std::vector<int64_t>;
@@ -45,8 +46,8 @@ struct Request {
   RequestType type = RequestType::kAllreduce;
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  int32_t root = -1;  // of a broadcast: a rank of the job
-  int32_t device = kHostDevice;
+  int32_t root = -1;             // of a broadcast: a rank of the job
+  int32_t device = kHostDevice;  // or the index of a GPU
   double prescale = 1.0;
   double postscale = 1.0;
   Shape shape;
@@ -55,27 +56,28 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
-// Whether only the first dimension may differ between ranks, or between two uses of a name.
+// Whether the first dimension may differ between ranks, and between two uses of a name.
 constexpr bool has_free_first_dimension(RequestType type) {
   return type == RequestType::kAllgather || type == RequestType::kAlltoall;
 }
 
-// Why `a` of rank `rank_a` and `b` of rank `rank_b`, which have one name, cannot be one operation;
-// ok if they can. The text names the tensor, both ranks and both values.
+// Ok if `a` of rank `rank_a` and `b` of rank `rank_b`, which have the same name, can be one
+// operation. Otherwise the text contains the tensor, both ranks and the two values that differ.
 Status compare(const Request& a, int rank_a, const Request& b, int rank_b);
 
-// Why no rank could carry out `request`; ok if all can.
+// Ok, or why no rank can carry out `request`.
 Status validate(const Request& request);
 
 void encode(const Request& request, Encoder& out);
-// Refuses what no rank can have sent: unknown types, negative dimensions, too many of them.
+// Refuses bytes that encode() cannot have written: unknown types, negative dimensions, more than
+// 4096 dimensions, names of more than 64 KiB.
 Status decode(Decoder& in, Request& request);
 
-// What all ranks have agreed on.
+// What all ranks have agreed on for one tensor.
 struct Response {
-  Request request;                        // equal on all ranks, but for free first dimensions
+  Request request;                        // equal on all ranks, except free first dimensions
   std::vector<int64_t> first_dimensions;  // of an allgather: by rank of the set
-  Status error;                           // ranks disagree: everybody fails the tensor with this
+  Status error;                           // not ok: the tensor fails with this on all ranks
 };
 
 }  // namespace hvd

@@ -27,7 +27,8 @@ bool ResponseCache::answers(const Response& cached, const Request& request, int 
   if (!std::equal(known.shape.begin() + 1, known.shape.end(), request.shape.begin() + 1)) {
     return false;
   }
-  // Sizes of an alltoall are exchanged each time; those of an allgather are part of the answer.
+  // The ranks exchange the sizes of an alltoall each time; those of an allgather are part of the
+  // response.
   return request.type == RequestType::kAlltoall ||
          cached.first_dimensions[rank] == request.shape.front();
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks have agreed on before. Every rank holds the same entries under the same numbers,
-// because all apply the same plans in the same order; so a tensor that comes again travels as a
-// number, and the plan that answers as a number too.
+// The responses that the ranks of a process set agreed on before. Every rank holds the same entries
+// under the same numbers, because all apply the same plans in the same order. So a tensor that is
+// submitted again travels as a number, and the plan that answers it contains that number.
 //
-// Numbers are never used twice. The least recently used entry leaves when there are too many.
+// Numbers are never reused. When the cache is full, the least recently used entry is evicted.
+// Belongs to the thread that runs the engine.
 #pragma once
 
 #include <cstddef>
@@ -32,17 +33,17 @@ class ResponseCache {
 
   explicit ResponseCache(size_t capacity) : capacity_(capacity) {}
 
-  // Null when there is none.
+  // Null when there is none. An entry keeps its address until it is evicted.
   Entry* find(std::string_view name) const;
   Entry* find(ResponseId id) const;
 
-  // Whether `request` of rank `rank` is answered by this entry.
+  // Whether `cached` answers `request` of rank `rank` of the set.
   static bool answers(const Response& cached, const Request& request, int rank);
 
+  // Makes it the most recently used entry.
   void touch(const Entry& entry) { ages_.splice(ages_.end(), ages_, entry.age); }
-  // Gives the response a number, in place of an older one of the same name. Appends the entries
-  // that have to leave for it to `evicted`.
-  // Null if there is no room for any.
+  // Gives the response the next number; replaces an older response of the same name. Appends the
+  // entries that it replaces or evicts to `evicted`. Returns null if the capacity is 0.
   Entry* insert(std::shared_ptr<const Response> response, std::vector<Entry>& evicted);
   void erase(std::string_view name, std::vector<Entry>& evicted);
   void set_capacity(size_t capacity, std::vector<Entry>& evicted);
@@ -54,7 +55,7 @@ class ResponseCache {
 
   size_t size() const { return by_id_.size(); }
   size_t capacity() const { return capacity_; }
-  // Entries that left for lack of room, ever.
+  // How many inserts found the cache full, since the start.
   size_t crowded_out() const { return crowded_out_; }
 
  private:

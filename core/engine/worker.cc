@@ -14,11 +14,12 @@
 namespace hvd {
 namespace {
 
+// Polls of the control plane between two checks for lost ranks.
 constexpr int kPollsPerLook = 64;
 // How often to look whether a backend has finished a batch that it runs in the background.
 constexpr std::chrono::microseconds kBackendPoll{50};
 
-// How often to look for a tensor that has waited for that long.
+// How often to look for tensors that have waited for `seconds`: the look visits every name.
 Worker::Clock::duration look_interval(double seconds) {
   return std::chrono::duration_cast<Worker::Clock::duration>(
       std::chrono::duration<double>(std::clamp(seconds / 20, 0.005, 1.0)));
@@ -125,9 +126,10 @@ Result<bool> Worker::step() {
   return progress;
 }
 
-// A plan that is longer than the way to a child leaves here in pieces: the child has to have all of
-// it before this rank waits for it in a collective. It reads, because it waits for this plan. (The
-// parent does not: it may be in that collective already.)
+// A plan that is longer than the ring to a child is sent in pieces. The child needs all of it
+// before this rank waits for the child in a collective. The wait ends, because the child waits for
+// the plan and reads. The way up is not drained: the parent may be in that collective already and
+// not read.
 Status Worker::send_plans() {
   if (control_ == nullptr || control_->drained_below()) return Status::ok();
   const Deadline deadline = Deadline::after(options_.host_backend.timeout);
@@ -197,7 +199,7 @@ Status Worker::apply(const Tunables& tunables) {
   return host_backend_->set_allreduce(allreduce);
 }
 
-// Scores what was reduced, and spreads what to try next.
+// Reports a finished batch to the autotuner; the next plan contains the settings to try next.
 void Worker::tune(std::span<const Backend::Item> items) {
   if (autotuner_->done() || items.front().response->request.type != RequestType::kAllreduce) return;
   int64_t bytes = 0;
@@ -221,7 +223,7 @@ void Worker::tune(std::span<const Backend::Item> items) {
 }
 
 bool Worker::cycle_time_has_passed() {
-  // A rank alone has all tensors there will be, and nobody would come back to it when time is up.
+  // A single rank has no other ranks to wait for, and no thread that would call step() later.
   if (control_ == nullptr || options_.tunables.cycle_time_ms <= 0) return true;
   const Clock::time_point now = Clock::now();
   if (cycle_ends_ == Clock::time_point::max()) {
@@ -348,7 +350,7 @@ Status Worker::tick(const std::string& inside_call) {
   inside_call_ = inside_call;
   const Clock::time_point now = Clock::now();
   std::chrono::duration<double> oldest{0};
-  if (now >= next_look_at_oldest_) {  // seldom: it looks at every name
+  if (now >= next_look_at_oldest_) {  // seldom: oldest() visits every name
     oldest = in_flight_.oldest();
     next_look_at_oldest_ = now + look_interval(options_.stall.warning_seconds);
   }
@@ -367,7 +369,7 @@ RankReport Worker::describe() const {
   return report;
 }
 
-// At the coordinator, once all ranks have answered or had the time to.
+// At the coordinator, once all ranks have answered or the time for answers is over.
 void Worker::report_stall() {
   auto answers = stall_watch_.take_answers();
   if (!answers) return;
@@ -398,7 +400,7 @@ bool Worker::part() {
     if (kind.is_ok() && *kind == MessageKind::kGoodbye) ++goodbyes_;
     return Status::ok();
   });
-  // Whoever is gone will not say goodbye.
+  // After a failure a neighbour is lost and will not send its goodbye.
   return !received.is_ok() || (goodbyes_ >= tree.children.size() && control_->drained());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of an engine that one thread at a time runs: takes what was submitted, negotiates,
-// carries plans out and completes operations. Never waits, except inside a collective that every
-// rank has agreed to.
+// The part of an engine that one thread at a time runs, the one that holds Engine::running_. It
+// takes submitted operations, negotiates, carries out plans and completes operations. It blocks
+// only inside a collective that all ranks have agreed on, and while it sends a long plan.
 #pragma once
 
 #include <chrono>
@@ -30,49 +30,51 @@
 namespace hvd {
 
 struct WorkerOptions {
-  // What autotune may change.
+  // Settings that autotune may change.
   Tunables tunables;
-  // What it may not; where both say something, `tunables` does.
+  // Settings that autotune must not change. `tunables` wins where both set a value.
   FusionOptions fusion;
   HostBackendOptions host_backend;
   // Asked in this order whether they take a batch, before the host backend.
   std::vector<std::shared_ptr<Backend>> backends;
-  size_t cache_capacity = Config::kDefaultCacheCapacity;
-  bool warns_of_small_cache = false;  // the user has set that capacity
-  // With these the coordinator tunes, and writes what it tried to the file, if one is named.
+  size_t cache_capacity = Config::kDefaultCacheCapacity;  // responses
+  bool warns_of_small_cache = false;                      // the user has set the capacity
+  // If set, the coordinator tunes, and writes the values it tried to `autotune_log`, if not empty.
   std::optional<AutotuneOptions> autotune;
   std::string autotune_log;
   std::shared_ptr<EngineObserver> observer;  // null: none
-  // A tensor that waits longer than the first is reported, one that waits longer than the second
-  // ends the job; 0: neither.
+  // A tensor that waits longer than the first time is reported; one that waits longer than the
+  // second ends the job. 0: never.
   StallTimes stall{.warning_seconds = 60, .shutdown_seconds = 0};
-  std::string host_name;  // for such reports
+  std::string host_name;  // for stall reports
 };
 
 class Worker {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // All outlive it. `control` is null when the set has one rank.
+  // `transport`, `control` and `in_flight` must outlive the worker. `control` is null if the set
+  // has one rank. Fails when the options ask for an algorithm that is impossible on this transport,
+  // or the autotune log cannot be written.
   static Result<std::unique_ptr<Worker>> make(const WorkerOptions& options, Transport& transport,
                                               ControlPlane* control, InFlight& in_flight);
   ~Worker();
 
-  // Does what can be done now; whether there was anything. A failure is final: the worker is then
-  // of no more use, except that part() may be called.
+  // Does what can be done now; returns whether there was anything. A failure is final: afterwards
+  // only part() and abandon_batches() may be called.
   Result<bool> step();
 
-  // Time has passed: looks for tensors that have waited too long. To be called every few
-  // milliseconds while anything is in flight or is_watching(). `inside_call` is what a thread of
-  // this rank is waiting for.
+  // Looks for tensors that have waited too long. To be called every few milliseconds while anything
+  // is in flight or is_watching(). `inside_call` describes the call in which a thread of this rank
+  // waits.
   Status tick(const std::string& inside_call);
-  // Whether answers of other ranks are outstanding.
+  // Whether the answers of other ranks to a stall question are outstanding.
   bool is_watching() const { return stall_watch_.is_waiting(); }
 
-  // Asks all ranks to end. They do with a plan, which makes step() fail with the reason.
+  // Asks the coordinator for a plan that ends all ranks. It makes step() fail with the reason.
   void request_shutdown(const Status& reason) { negotiator_.request_shutdown(reason); }
-  // After such an end: says goodbye to the neighbours; whether they have all done so, so that the
-  // control plane can be closed and nobody misses anything.
+  // After such an end: sends the goodbye to the parent once. Returns whether all children have sent
+  // theirs and all messages have left; then the control plane can be closed without loss.
   bool part();
 
   // Whether a backend has batches that it has not reported finished.
@@ -80,7 +82,8 @@ class Worker {
   // The engine ends. After the return no backend touches the memory of an operation.
   void abandon_batches() noexcept;
 
-  // When step() should be called even if nothing happens before; never is far away.
+  // When step() has to be called even if no message and no submission comes before.
+  // time_point::max(): no such time.
   Clock::time_point next_timer() const;
 
  private:
@@ -88,12 +91,15 @@ class Worker {
          InFlight& in_flight, std::unique_ptr<HostBackend> host_backend);
 
   void announce_queued();
-  // Takes plans from the negotiator, whose cache has to change right after the plan that says so.
+  // Moves plans from the negotiator to plans_. A plan may change the capacity of the negotiator's
+  // cache, which has to happen before the next plan.
   Status collect_plans();
   Status send_plans();
   Status apply(const Tunables& tunables);
   void tune(std::span<const Backend::Item> items);
+  // A message of a neighbour in the tree.
   Status take(int from, ConstBytes message);
+  // Whether complete tensors have waited for more tensors for HOROVOD_CYCLE_TIME; starts the wait.
   bool cycle_time_has_passed();
   Status send(int to, ConstBytes message, Urgency urgency) {
     return control_->send(to, message, urgency);
@@ -120,22 +126,23 @@ class Worker {
   const std::vector<int> job_ranks_;
   const Topology& topology_;
   std::deque<Plan> plans_;
-  uint64_t batches_ = 0;  // started so far: the next one's number
-  uint64_t planned_ = 0;  // tensors of the plans that were carried out: the next one's number
+  uint64_t batches_ = 0;  // started so far: the number of the next one
+  uint64_t planned_ = 0;  // tensors carried out so far: the number of the next one
   std::vector<std::unique_ptr<RunningBatch>> running_;  // those that run() did not finish
   StallWatch stall_watch_;
   std::string inside_call_;
   Clock::time_point next_look_at_oldest_;
-  std::unique_ptr<Autotuner> autotuner_;  // at the coordinator
+  std::unique_ptr<Autotuner> autotuner_;  // only at the coordinator; null: autotune is off
   std::optional<AutotuneLog> autotune_log_;
-  std::vector<uint64_t> tuned_;
+  std::vector<uint64_t> tuned_;  // hashes of the names of one batch
 
-  Clock::time_point cycle_ends_ = Clock::time_point::max();  // when what is complete is planned
+  // When complete tensors are planned; max() while none wait.
+  Clock::time_point cycle_ends_ = Clock::time_point::max();
   bool said_goodbye_ = false;
   size_t goodbyes_ = 0;
   bool warned_of_crowding_ = false;
 
-  // Kept for their memory.
+  // Members only to reuse their memory: a step of known tensors allocates little.
   std::vector<Operation*> queued_;
   std::vector<TensorTask*> tasks_;
   std::unique_ptr<RunningBatch> next_batch_;  // the one that is being started, or will be

@@ -127,7 +127,7 @@ Status Judge::check(const Response& response, int name, const std::vector<int>& 
   return response.error.is_ok() ? check_agreed(response, name, havers) : Status::ok();
 }
 
-// The two ranks that a message names are two that disagree, and about what it says.
+// The two ranks in the message disagree, and on the property that the message names.
 Status Judge::check_mismatch(const Status& error, int name) const {
   const std::vector<int> named = ranks_named_in(error.message());
   const auto untrue = [&] { return internal_error("not true: " + error.message()); };
@@ -142,7 +142,7 @@ Status Judge::check_mismatch(const Status& error, int name) const {
   }
   const Status expected = compare(*requests[0], named[0], *requests[1], named[1]);
   if (expected.is_ok()) return untrue();
-  // An alltoall that travels as a number does not say how many rows it has this time.
+  // An alltoall that travels as a number does not contain its present number of rows.
   const bool rows_are_known =
       requests[0]->type != RequestType::kAlltoall && requests[1]->type != RequestType::kAlltoall;
   return !rows_are_known || same(expected, error) ? Status::ok() : untrue();
@@ -185,7 +185,7 @@ Status Judge::check_groups(const Plan& plan) const {
   for (size_t i = 0; i < plan.groups.size(); ++i) {
     const auto found = number_of_.find(plan.responses[i]->request.name);
     if (found == number_of_.end()) continue;
-    // The coordinator is rank 0 of the set; one that has joined knows of no groups.
+    // The coordinator is rank 0 of the set; one that has joined has no groups.
     const Tensor& known = tensor(0, found->second);
     const uint32_t group = known.state == Tensor::State::kSubmitted ? known.group : 0;
     if (plan.groups[i] != group) return internal_error("a plan has the wrong group");

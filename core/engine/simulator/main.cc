@@ -2,10 +2,11 @@
 // Runs worlds of simulated ranks from seeds, in one thread: the same seed, the same world.
 //
 //   simulator                 the seeds 0 to HVD_SIMULATOR_SEEDS - 1
-//   simulator --seeds A-B     these
-//   simulator --seed N        one, whose last events are told if it fails
+//   simulator --seeds A-B     the seeds A to B
+//   simulator --seed N        one seed; prints its last events if it fails
 //
-// A world that breaks a promise ends the program, which then says how to see it alone.
+// The first world that violates a property ends the program, which prints how to run that one
+// alone.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@
 
 #include "engine/simulator/world.h"
 
-// Present where a sanitizer is: it ends a program without a signal.
+// Defined only with a sanitizer, which ends a program without a signal.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(  // NOLINT
     void (*callback)());
 
@@ -38,7 +39,7 @@ void say_how_to_replay() {
   (void)!write(STDERR_FILENO, how_to_replay, std::string_view(how_to_replay).size());
 }
 
-// A crash tells its seed as well.
+// A crash prints its seed as well.
 void on_crash(int signal) {
   say_how_to_replay();
   std::signal(signal, SIG_DFL);
@@ -73,7 +74,7 @@ bool parse(std::string_view text, uint64_t& number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// From the first of them to before the last.
+// The seeds from `begin` to `end` - 1.
 bool seeds_from(int argc, char** argv, uint64_t& begin, uint64_t& end) {
   begin = 0;
   end = kSeeds;

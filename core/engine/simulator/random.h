@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers that are the same on every machine, which the distributions of the standard
-// library are not: a seed that failed somewhere fails everywhere.
+// Random numbers that are the same on every machine, so that a seed that fails on one machine fails
+// on all. The distributions of the standard library differ between implementations.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@ namespace hvd::simulator {
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
-  // Numbers that belong to these keys alone: a choice that several ranks make alike needs no place
-  // where it is kept.
+  // A sequence that depends only on the seed and the keys. Several ranks make the same choice with
+  // it without storing the choice.
   Random(uint64_t seed, std::initializer_list<uint64_t> keys) : state_(seed) {
     for (const uint64_t key : keys) state_ = next() ^ key;
   }
 
-  // SplitMix64: passes the usual tests of randomness, and any state is a good one.
+  // SplitMix64: passes the usual tests of randomness, and every state is valid.
   uint64_t next() {
     uint64_t mixed = (state_ += 0x9e3779b97f4a7c15);
     mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
     return mixed ^ (mixed >> 31);
   }
-  // From 0 to `end` - 1; `end` is neither zero nor above 2^32.
+  // From 0 to `end` - 1; `end` is from 1 to 2^32.
   int64_t below(int64_t end) {
     return static_cast<int64_t>((next() >> 32) * static_cast<uint64_t>(end) >> 32);
   }

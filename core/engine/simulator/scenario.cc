@@ -10,7 +10,7 @@
 namespace hvd::simulator {
 namespace {
 
-// Keys of choices, so that no two of them share their numbers.
+// Keys of choices, so that no two choices use the same sequence.
 enum Choice : uint64_t { kSteps = 1, kNames, kOrder, kUsual, kShape, kRows, kCulprits, kOdd, kSet };
 
 uint64_t key(Round round) { return static_cast<uint64_t>(round.epoch) << 32 | round.step; }

@@ -175,7 +175,7 @@ void World::submit(int set, int member, const Submission& submission) {
   consider_endings(rank);
 }
 
-// Endings come some time after a submission, so that they hit what was on its way.
+// Endings happen some time after a submission, so that they hit messages on their way.
 void World::consider_endings(int rank) {
   const auto is_due = [&](const Scenario::Ending& ending) {
     return ending.rank == rank && ending.after == ranks_[rank].submissions;
@@ -286,7 +286,7 @@ Status World::carry_out(int set, int member) {
   if (traces_) note(set, member, "carries out" + summary(plan));
   HVD_TRY(sets_[set].judge.carried_out(member, plan));
   if (!plan.shutdown.is_ok()) {
-    HVD_TRY(speak(set, member));  // before it goes
+    HVD_TRY(speak(set, member));  // its last messages
     rank_of(set, member).ended = true;
     return Status::ok();
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of one scenario, in one thread. Everything that takes time, messages and thoughts
-// alike, is an event at a random moment; messages between two ranks stay in order, all else may
-// come in any. What a rank does is what an engine does: it submits, tells its neighbours, takes
-// plans at once and carries them out when it gets round to it.
+// The ranks of one scenario, in one thread. Everything that takes time, messages and actions of
+// ranks, is an event at a random time. Messages between two ranks stay in order; all other events
+// may occur in any order. A rank does what an engine does: it submits, sends messages to its
+// neighbours, takes plans at once and carries them out later.
 //
-// Liveness: when nothing more happens, everything that was submitted has been answered, or has
-// failed because the job was ended or a rank died; and nothing is remembered of it.
+// Liveness: when no event is left, everything that was submitted has been answered, or has failed
+// because the job was ended or a rank died; and the negotiators hold no state of it.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +26,24 @@ namespace hvd::simulator {
 class World {
  public:
   explicit World(uint64_t seed);
-  // Until nothing more happens. An error says which promise was broken.
+  // Runs until no event is left. The error names the property that was violated.
   Status run();
 
-  // Keeps the last events as text, for whoever wants to know how it came to an error.
+  // Keeps the last events as text, to explain an error.
   void keep_trace() { traces_ = true; }
   const std::deque<std::string>& trace() const { return trace_; }
   const Scenario& scenario() const { return scenario_; }
 
  private:
   enum class Kind : uint8_t {
-    kAct,       // a member goes on with its program
-    kSpeak,     // tells its neighbours, and decides if it is the coordinator
+    kAct,       // a member continues its program
+    kSpeak,     // a member decides if it is the coordinator, and sends its messages
     kCarryOut,  // carries out the next plan
     kUp,        // a message arrives at the parent of a member
     kDown,      // a message of its parent arrives at a member
     kShutdown,  // a rank ends the job
-    kDeath,     // a rank is gone
-    kFailure,   // a rank learns of it
+    kDeath,     // a rank dies
+    kFailure,   // another rank notices that
   };
   struct Event {
     uint64_t time;
@@ -70,8 +70,8 @@ class World {
     Round round;
     std::vector<Submission> todo;  // of this round
     size_t next = 0;
-    bool begun = false;   // this round
-    bool ending = false;  // has a plan that ends the job
+    bool begun = false;   // the present round
+    bool ending = false;  // it has a plan that ends the job
     bool act_is_due = false;
     bool speak_is_due = false;
   };
@@ -89,7 +89,7 @@ class World {
   };
 
   void schedule(Kind kind, int set, int member, uint64_t time);
-  uint64_t later(int rank);  // when a message of this rank arrives, or its next thought ends
+  uint64_t later(int rank);  // when a message of this rank arrives, or its next action is due
   Rank& rank_of(int set, int member) { return ranks_[sets_[set].scenario.members[member]]; }
 
   Status happen(const Event& event);
@@ -105,7 +105,7 @@ class World {
   Status decide(int set, int member);
   void send(int set, int from, int to, ConstBytes message);
   Status receive(int set, int to, int from, Edge& edge);
-  // Plans change what a member remembers as soon as they are there.
+  // A plan changes the cache of a member when it arrives, not when it is carried out.
   void take_plan(int set, int member, Plan plan);
   Status carry_out(int set, int member);
   void end_job(int rank);

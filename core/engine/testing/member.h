@@ -46,7 +46,7 @@ inline WorkerOptions worker_options(int size) {
 
 class Member {
  public:
-  // `transport` and `control` outlive it.
+  // `transport` and `control` must outlive it.
   Member(Transport& transport, ControlPlane& control, WorkerOptions worker) {
     EngineOptions options;
     options.worker = std::move(worker);
@@ -87,7 +87,7 @@ class Member {
     return operation;
   }
 
-  // Starts an allreduce of `data` in place, which has to stay.
+  // Starts an allreduce of `data` in place; `data` must stay valid until it is done.
   Result<Operation::Ref> start_allreduce(const std::string& name, std::vector<float>& data,
                                          ReduceOp op = ReduceOp::kSum) {
     TensorTask made = task<float>(RequestType::kAllreduce, name, data, &data,
