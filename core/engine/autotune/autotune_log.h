@@ -12,7 +12,7 @@ namespace hvd {
 
 class AutotuneLog {
  public:
-  // Begins the file anew, with the header. A failure names the file.
+  // Replaces the file by one that contains the header. A failure contains the path.
   static Result<AutotuneLog> create(const std::string& path);
 
   // Each row is in the file when the call returns.

@@ -13,8 +13,8 @@
 namespace hvd {
 namespace {
 
-// The square that is searched. Sides grow with the square root: 1 ms more or less matters at 2 ms
-// and not at 90.
+// The square that is searched. Its coordinates are square roots: 1 ms makes a difference at 2 ms
+// and none at 90 ms.
 constexpr double kMostMegabytes = 64;
 constexpr double kMostMilliseconds = 100;
 constexpr double kMegabyte = 1 << 20;
@@ -55,7 +55,7 @@ AutotuneOptions autotune_options(const Config& config, const Topology& topology,
   const bool several_hosts = topology.hosts() > 1;
   const bool two_levels = topology.size() > 1 && possible(kTwoLevel, topology, share_memory);
   options.hierarchical_allgather = two_levels && is_free("HOROVOD_HIERARCHICAL_ALLGATHER");
-  // Another algorithm may add in another order, which deterministic mode forbids.
+  // Another algorithm may add in another order, and deterministic mode forbids that.
   const bool algorithm_is_free = is_free("HOROVOD_ALLREDUCE_ALGORITHM") &&
                                  is_free("HOROVOD_HIERARCHICAL_ALLREDUCE") && !config.deterministic;
   options.hierarchical_allreduce = two_levels && algorithm_is_free;
@@ -68,7 +68,7 @@ AutotuneOptions autotune_options(const Config& config, const Topology& topology,
       }
     }
   }
-  // Slots hold no more than 256 KiB, which is also the default for all but short messages.
+  // Slots hold at most 256 KiB, which is also the default except for short messages.
   if (share_memory && topology.largest_host() > 1) options.chunk_sizes = {64 << 10, 128 << 10};
   return options;
 }
@@ -114,7 +114,7 @@ Autotuner::Autotuner(AutotuneOptions options, const Tunables& initial)
   done_ = !search_ && changes_.empty();
 }
 
-// Spread over the square; as users of autotune know them from their logs.
+// Points spread over the square. Users of autotune expect these values in their logs.
 std::vector<Point> Autotuner::first_points() const {
   struct First {
     double megabytes;
@@ -147,7 +147,7 @@ Tunables Autotuner::at_point(const Point& point) const {
   if (options_.fusion_threshold) {
     tunables.fusion_threshold = std::llround(from_unit(point[i++], kMostMegabytes * kMegabyte));
   }
-  // Whole microseconds: digits beyond them only make the log hard to read.
+  // Whole microseconds, to keep the log readable.
   if (options_.cycle_time) {
     tunables.cycle_time_ms = std::round(from_unit(point[i], kMostMilliseconds) * 1e3) / 1e3;
   }
@@ -173,7 +173,7 @@ std::optional<Tunables> Autotuner::record(std::span<const uint64_t> tensors, int
 void Autotuner::take_score(double score) {
   rows_.push_back(row(current_, score));
   if (search_ && !search_->done()) search_->observe(to_point(current_), score);
-  // Equal is not better: on a plateau, what was there first stays.
+  // An equal score is not better: on a plateau the first values stay.
   if (best_score_ && !(score > *best_score_)) return;
   best_ = current_;
   best_score_ = score;

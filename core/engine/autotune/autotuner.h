@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds good values for settings while a job runs: tries some, scores them by the speed of the
-// batches that were executed, and in the end keeps the best. Runs on rank 0 alone. A state machine
-// without clock and files: the caller says what happened when, and spreads the values it returns.
+// Finds good values for settings while a job runs: tries values, scores them by the speed of the
+// batches that were carried out, and finally keeps the best. Runs only at the coordinator of the
+// global process set. A state machine without clock and files: the caller passes batches and times,
+// and distributes the values that it returns.
 //
-// The order: some samples thrown away, one of the initial values, a Bayesian search over fusion
-// threshold and cycle time together, then one switch after the other. What the user has set is left
-// alone, as is what makes no difference on this job's hosts. The initial values are scored like any
-// others, so that tuning cannot end with something that was measured to be slower.
+//   warm-up samples (discarded) -> initial values -> Bayesian search over fusion threshold and
+//   cycle time together -> one switch after the other -> best values, done
+//
+// Settings that the user has set are not changed, nor settings without effect on the hosts of this
+// job. The initial values are scored like all other values, so tuning cannot end with values that
+// were measured to be slower.
 #pragma once
 
 #include <cstddef>
@@ -27,16 +30,16 @@ namespace hvd {
 struct AutotuneOptions {
   int warmup_samples = 3;
   int steps_per_sample = 10;
-  int most_samples = 20;  // of the search, besides that of the initial values
-  double noise = 0.8;     // variance of a score, as a share of the variance of all
+  int most_samples = 20;  // of the search, in addition to that of the initial values
+  double noise = 0.8;     // variance of one score divided by the variance of all scores
 
-  // What may be changed.
+  // Settings that may be changed.
   bool fusion_threshold = true;
   bool cycle_time = true;
   bool hierarchical_allreduce = true;
   bool hierarchical_allgather = true;
   bool cache = true;
-  // What to try besides the initial values; without any they stay.
+  // Values to try in addition to the initial ones; empty: the initial values stay.
   std::vector<AllreduceAlgorithm> algorithms;
   std::vector<size_t> chunk_sizes;
 };
@@ -46,9 +49,9 @@ AutotuneOptions autotune_options(const Config& config, const Topology& topology,
 
 class Autotuner {
  public:
-  // The rows' first line. The first seven columns are what readers of such files know; algorithm
-  // and chunk size stand behind them, where those readers do not look. There is no torus here: its
-  // column is always 0.
+  // The first line of the log. Existing readers of such files expect the first seven columns;
+  // algorithm and chunk size follow, where those readers do not look. There is no torus algorithm:
+  // its column is always 0.
   static constexpr char kHeader[] =
       "hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,"
       "tensor_fusion_threshold,score,algorithm,chunk_bytes";
@@ -56,17 +59,17 @@ class Autotuner {
   // The job already runs with `initial`.
   Autotuner(AutotuneOptions options, const Tunables& initial);
 
-  // One executed batch; the arguments are Sampler::record's. Returns values to go on with when they
-  // are others than before: those to try next, or in the end the best.
+  // One batch that was carried out; the arguments are those of Sampler::record. Returns new values
+  // when the job has to change them: the next to try, or finally the best.
   std::optional<Tunables> record(std::span<const uint64_t> tensors, int64_t bytes, int64_t now_us);
 
   bool done() const { return done_; }
   const Tunables& current() const { return current_; }
-  // The best so far; the initial values while nothing has a score.
+  // The best so far; the initial values before the first score.
   const Tunables& best() const { return best_; }
 
-  // One row of CSV per score since the last call, without line ends. After the last score there is
-  // one more, which repeats the best.
+  // One row of CSV for each score since the last call, without line ends. After the last score
+  // there is one more row, which repeats the best.
   std::vector<std::string> take_rows();
 
  private:

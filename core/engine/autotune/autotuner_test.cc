@@ -58,7 +58,7 @@ class Job {
     now_us_ += std::llround(kBytes / speed_(tuner_.current()));
     const Tunables before = tuner_.current();
     const auto changed = tuner_.record(tensors, kBytes, now_us_);
-    // Values come back when, and only when, they are others than before.
+    // It returns values if and only if they differ from the previous ones.
     EXPECT_EQ(changed.has_value(), tuner_.current() != before);
     EXPECT_EQ(changed.value_or(before), tuner_.current());
   }
@@ -115,7 +115,7 @@ TEST(Autotuner, FirstTriesTheInitialValuesAndThePointsThatUsersKnow) {
   Autotuner tuner(options, Tunables{});
   Job job(tuner, [](const Tunables&) { return 1000; });
   job.run_until_done(100);
-  // All are equally quick, so the initial values win.
+  // All values are equally fast, so the initial ones win.
   EXPECT_THAT(tuner.take_rows(), ElementsAre("0,0,0,1,0,134217728,1000,auto,0",  //
                                              "0,0,0,1,5,4194304,1000,auto,0",    //
                                              "0,0,0,1,50,33554432,1000,auto,0",  //

@@ -14,12 +14,12 @@ namespace {
 
 constexpr int kCandidates = 2048;
 
-// Powers of the inverse of the plastic number, the least commensurable pair there is: their
-// multiples fill a square evenly.
+// Powers of the inverse of the plastic number. They are the least commensurable pair of numbers, so
+// their multiples modulo 1 fill a square evenly.
 constexpr std::array<double, 2> kSteps = {0.7548776662466927, 0.5698402909980532};
 
-// The square is stretched a little and what sticks out is pushed back onto its sides: "no waiting"
-// and "no fusion" lie there.
+// The candidates cover a slightly larger square and are clamped to the sides of the unit square, so
+// that the sides are tried as well: "no waiting" and "no fusion" lie there.
 Point candidate(int number, int dimensions) {
   constexpr double kStretch = 1.1;
   Point point;
@@ -30,7 +30,7 @@ Point candidate(int number, int dimensions) {
   return point;
 }
 
-// Mean 0 and deviation 1; all 0 when there is no difference between them.
+// Scales to mean 0 and deviation 1; all 0 when all values are equal.
 std::vector<double> standardised(const std::vector<double>& scores) {
   const auto count = static_cast<double>(scores.size());
   const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / count;
@@ -44,8 +44,7 @@ std::vector<double> standardised(const std::vector<double>& scores) {
   return result;
 }
 
-// Of the lengths between a twentieth of the square and all of it, the one that explains the values
-// best.
+// The length between 1/20 of the square and all of it that explains the values best.
 GaussianProcess best_fit(const std::vector<Point>& points, const std::vector<double>& values,
                          double noise) {
   constexpr double kShortest = 0.05;
@@ -83,7 +82,7 @@ Point BayesianSearch::next() {
 Point BayesianSearch::most_promising() const {
   const std::vector<double> values = standardised(scores_);
   const GaussianProcess process = best_fit(points_, values, noise_);
-  // A lucky measurement is no place to beat: what counts is what the process makes of it.
+  // The best predicted mean, not the best measurement: a single measurement may be high by noise.
   double best = process.predict(points_.front()).mean;
   for (const Point& point : points_) best = std::max(best, process.predict(point).mean);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks for the place with the highest score in few measurements: a few given places first, then
-// each time the place where a Gaussian process expects the largest improvement. No randomness: the
-// same scores lead to the same places.
+// Searches the point with the highest score in few measurements: first a few given points, then
+// each time the point where a Gaussian process expects the largest improvement. There is no
+// randomness: the same scores lead to the same points.
 #pragma once
 
 #include <vector>
@@ -12,17 +12,17 @@ namespace hvd {
 
 class BayesianSearch {
  public:
-  // Suggests `most` places in the unit interval or, with 2 dimensions, the unit square, beginning
-  // with those of `first`.
-  // `noise`: variance of a measurement, as a share of the variance of all scores.
+  // Suggests `most` points in the unit interval or, with 2 dimensions, the unit square; those of
+  // `first` are the first. `noise` is the variance of one measurement divided by that of all
+  // scores.
   BayesianSearch(int dimensions, std::vector<Point> first, int most, double noise);
 
   bool done() const { return suggested_ >= most_; }
-  // Only while !done(). Takes a few milliseconds once the given places are used up.
+  // Only while !done(). Takes a few milliseconds after the given points.
   Point next();
 
-  // A measurement, also of a place that was not suggested or lies outside of the square. A score
-  // that is not finite says nothing and is forgotten.
+  // A measurement, also of a point that was not suggested or lies outside of the square. A score
+  // that is not finite is ignored.
   void observe(const Point& at, double score);
 
  private:

@@ -12,8 +12,9 @@
 namespace hvd {
 namespace {
 
-// Two measurements of almost the same place have almost the same row in the covariance, which
-// rounding may then take for singular. This much noise keeps them apart and shows nowhere.
+// Two measurements of almost the same point have almost equal rows in the covariance, which
+// rounding can make singular. This additional noise prevents that and is too small to change
+// results.
 constexpr double kLeastNoise = 1e-9;
 
 double covariance(const Point& a, const Point& b, double length) {
@@ -33,7 +34,7 @@ GaussianProcess::GaussianProcess(std::vector<Point> points, std::span<const doub
   const auto n = points_.size();
   factor_.resize(n * n);
   weights_.assign(values.begin(), values.end());
-  // In place: what Eigen computes stays behind in plain vectors, and no other file needs Eigen.
+  // In place: the results of Eigen are in plain vectors, so no other file includes Eigen.
   Eigen::Map<Eigen::MatrixXd> matrix(factor_.data(), index(n), index(n));
   Eigen::Map<Eigen::VectorXd> weights(weights_.data(), index(n));
   for (size_t row = 0; row < n; ++row) {

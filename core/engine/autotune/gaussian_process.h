@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a function from a few noisy measurements of it: at each place the most likely
-// value, and how sure that is. Arithmetic alone.
+// Estimates a function from a few noisy measurements of it: at each point the most likely value and
+// its uncertainty. Pure arithmetic.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ struct Prediction {
 class GaussianProcess {
  public:
   // `noise` is the variance of one measurement. With 0 the mean passes through every measurement;
-  // measuring one place twice with different results is then still no failure.
+  // two different measurements of the same point are not a failure even then.
   GaussianProcess(std::vector<Point> points, std::span<const double> values, double length,
                   double noise);
 
@@ -38,8 +38,8 @@ class GaussianProcess {
   double log_likelihood_ = 0;
 };
 
-// By how much a measurement there may be expected to exceed `best`. Zero at the least: a bad result
-// costs nothing but the measurement.
+// The expected amount by which a measurement exceeds `best`. At least 0: a bad result costs only
+// the measurement.
 double expected_improvement(const Prediction& prediction, double best);
 
 }  // namespace hvd

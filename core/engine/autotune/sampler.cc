@@ -6,8 +6,8 @@
 namespace hvd {
 namespace {
 
-// Tensors that are named anew in each step never come back. Then there is nothing to score, and
-// memory must not grow.
+// A program that uses new names in each step has no tensor that occurs again. Then there is nothing
+// to score, and memory must not grow.
 constexpr size_t kMostTensors = 1 << 16;
 
 }  // namespace
@@ -31,7 +31,7 @@ std::optional<double> Sampler::record(std::span<const uint64_t> tensors, int64_t
     const auto [known, is_new] = returns_.emplace(tensor, 0);
     if (!is_new && ++known->second >= steps_) complete_ = true;
   }
-  // Without time there is no speed: it goes on until the clock ticks.
+  // No time has passed, so there is no speed: the sub-sample continues until the clock advances.
   if (!complete_ || now_us == *begin_us_) return std::nullopt;
 
   scores_.push_back(bytes_ / static_cast<double>(now_us - *begin_us_));

@@ -59,7 +59,7 @@ Result<Tunables> decode_tunables(ConstBytes bytes) {
   tunables.chunk_bytes = chunk_bytes;
   const bool bytes_are_sane = tunables.fusion_threshold >= 0 &&
                               tunables.fusion_threshold <= kMostBytes && chunk_bytes <= kMostBytes;
-  // False for what is not a number, too.
+  // This comparison is false for NaN as well.
   const bool time_is_sane = tunables.cycle_time_ms >= 0 && tunables.cycle_time_ms <= kLongestMs;
   if (!bytes_are_sane || !time_is_sane || algorithm > kLastAlgorithm) {
     return invalid_argument(fmt::format(

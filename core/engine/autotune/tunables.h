@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings that autotune may change while a job runs. Rank 0 decides on them; they travel
-// inside the plan, so that every rank changes them at the same place in the order of operations.
+// The settings that autotune may change while a job runs. Rank 0 decides on them. They travel
+// inside a plan, so that every rank changes them at the same point in the order of operations.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ namespace hvd {
 
 struct Tunables {
   int64_t fusion_threshold = 128 << 20;  // bytes; 0: no fusion
-  double cycle_time_ms = 0;              // longest wait for company; 0: none
+  double cycle_time_ms = 0;              // how long complete tensors wait for more; 0: not at all
   AllreduceAlgorithm algorithm = AllreduceAlgorithm::kAuto;
-  size_t chunk_bytes = 0;  // of the pipeline through shared memory; 0: as the data plane likes
-  // Two levels, whatever `algorithm` says.
+  size_t chunk_bytes = 0;  // of the pipeline through shared memory; 0: the data plane chooses
+  // Two levels, whatever the value of `algorithm`.
   bool hierarchical_allreduce = false;
   bool hierarchical_allgather = false;
   bool cache_enabled = true;
@@ -26,11 +26,11 @@ struct Tunables {
   bool operator==(const Tunables&) const = default;
 };
 
-// What the user asked for, or the defaults. Fails when the algorithm has no such name.
+// The values that the user has set, or the defaults. Fails for an unknown name of an algorithm.
 Result<Tunables> tunables_from(const Config& config);
 
-// For Plan::tunables. The reader refuses values that no Config could have: a negative threshold, a
-// time that is not a number, an algorithm without a name.
+// For Plan::tunables. decode_tunables() refuses values that no Config can have: a negative
+// threshold, a time that is not a number, an unknown algorithm.
 ByteBuffer encode(const Tunables& tunables);
 Result<Tunables> decode_tunables(ConstBytes bytes);
 

@@ -18,7 +18,7 @@ constexpr size_t kLongestShownName = 200;
 using Ranks = std::vector<int>;
 
 struct Stalled {
-  double seconds = 0;  // of who has waited longest
+  double seconds = 0;  // on the rank that has waited longest
   Ranks have;
   Ranks missing;
 };
@@ -28,7 +28,7 @@ bool is_expired(const Stalled& tensor, StallTimes times) {
   return times.shutdown_seconds > 0 && tensor.seconds >= times.shutdown_seconds;
 }
 
-// In quotes, on one line and not too long.
+// The name in quotes, on one line and cut if it is long.
 std::string quoted(std::string_view name) {
   std::string text(name.substr(0, kLongestShownName));
   for (char& c : text) {
@@ -57,7 +57,8 @@ StalledByName find_waiting(std::span<const RankReport> reports, double seconds_a
     for (auto& [name, stalled] : found) {
       if (names.contains(name)) {
         stalled.have.push_back(report.rank);
-      } else if (report.unlisted == 0 && !report.joined) {  // else it may be among those
+      } else if (report.unlisted == 0 &&
+                 !report.joined) {  // otherwise it may be one of the unlisted
         stalled.missing.push_back(report.rank);
       }
     }
@@ -112,22 +113,24 @@ std::string tensors_text(const StalledByName& stalled, StallTimes times) {
   return text;
 }
 
-// A rank that has submitted nothing for so long is silent, and old enough to explain why is a wait
-// of this length. Half the warning time: whoever waits for it has waited for all of that.
+// A rank that has submitted nothing for this long is silent, and only a wait of at least this
+// length can explain the silence. Half the warning time: the ranks that wait for it have waited for
+// all of the warning time.
 double silence_of(StallTimes times) { return times.warning_seconds / 2; }
 
-// All that verdicts are drawn from.
+// The input of the verdicts.
 struct Facts {
   StallTimes times;
   StalledByName stalled;  // to be reported
-  StalledByName waiting;  // old enough to explain a silence
+  StalledByName waiting;  // long enough to explain a silence
 };
 
 bool misses(const StalledByName::value_type& tensor, int rank) {
   return std::ranges::binary_search(tensor.second.missing, rank);
 }
 
-// The longest of the waits of `report` that ranks are to blame for which themselves wait for it.
+// Of the tensors that the rank of `report` waits for: the one that has waited longest among those
+// that are missing on a rank which itself waits for this rank.
 const StalledByName::value_type* diverging_wait(const RankReport& report, const Facts& facts) {
   if (report.seconds_since_last_submission < silence_of(facts.times)) return nullptr;
   std::set<int> waiting_for_it;
@@ -150,8 +153,8 @@ const StalledByName::value_type* diverging_wait(const RankReport& report, const 
   return found;
 }
 
-// What the rank does instead of submitting what others wait for. Ranks with equal texts share a
-// line, so times, which always differ, are not part of it.
+// What the rank does instead of submitting the tensors that other ranks wait for. Ranks with equal
+// texts share a line, so the text contains no times, which always differ.
 std::string verdict(const RankReport& report, const Facts& facts) {
   if (!report.answered) return "dead: no answer";
   const std::string doing = fmt::format(
@@ -223,7 +226,7 @@ std::string text_of_ranks(std::vector<int> ranks, std::string_view mark) {
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
     if (i > 0) text += ", ";
     text += fmt::format("{}{}", ranks[i], mark);
-    // "1, 2" is as short as "1-2" and says more plainly that there are two.
+    // "1, 2" is as short as "1-2" and shows more plainly that there are two.
     if (last == i + 1) text += fmt::format(", {}{}", ranks[last], mark);
     if (last > i + 1) text += fmt::format("-{}{}", ranks[last], mark);
     i = last + 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stall report: who has a tensor that waits, who does not, what those do instead, and whether
-// they are slow, dead or diverged. Facts in, text out:
+// The stall report: which ranks have a tensor that waits, which do not, what those do instead, and
+// whether they are slow, dead or diverged. A pure function of the reports of all ranks:
 //
 //   14 tensors have waited for 60 s or longer:
 //     "a", "b", "c", "d", "e", "f", … (13 tensors, 75 s): ranks 0, 2 have them, ranks 1, 3-7 do not
@@ -29,19 +29,18 @@ struct StallTimes {
 
 struct StallReport {
   std::string text;                  // one log message; empty when nothing stalls
-  std::vector<std::string> expired;  // wait longer than the shutdown time, in order of names
+  std::vector<std::string> expired;  // tensors that waited longer than the shutdown time, by name
 };
 
-// `reports` are of all ranks, in any order. From those that have joined no tensors are expected,
-// but others may be late for the join. Ranks that are missing for an expired tensor are marked with
-// "!".
+// `reports` contains all ranks, in any order. No tensors are expected from ranks that have joined,
+// but other ranks may be late for the join. Ranks that lack an expired tensor are marked with "!".
 //
-// Slow: submits other things, or is silent but waits for nothing that others lack. Diverged: has
-// been silent for half the warning time and waits itself for a tensor that one of those who wait
-// for it did not submit. Dead: did not answer.
+// Slow: the rank submits other tensors, or is silent but waits for no tensor that another rank
+// lacks. Diverged: the rank has been silent for half the warning time, and waits for a tensor that
+// a rank which waits for it did not submit. Dead: the rank did not answer.
 StallReport make_stall_report(std::span<const RankReport> reports, StallTimes times);
 
-// "rank 4", "ranks 1, 3-7"; `mark` stands behind each number.
+// "rank 4", "ranks 1, 3-7"; `mark` is appended to each number.
 std::string text_of_ranks(std::vector<int> ranks, std::string_view mark = {});
 
 }  // namespace hvd

@@ -11,6 +11,7 @@
 namespace hvd {
 namespace {
 
+// How long to wait for the reports of each level of the tree below.
 constexpr std::chrono::milliseconds kPatiencePerLevel{500};
 
 int levels_below(int rank, const Topology& topology) {
@@ -45,7 +46,7 @@ Status StallWatch::tick(Clock::time_point now, std::chrono::duration<double> old
   return alarm(now, describe, send);
 }
 
-// Several ranks notice the same stall: what comes within the same period is one alarm.
+// Several ranks notice the same stall: their alarms within one period count as one.
 Status StallWatch::alarm(Clock::time_point now, Describe describe, Send send) {
   last_alarm_ = now;
   if (!is_coordinator()) {

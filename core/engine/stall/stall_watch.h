@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out why a tensor waits, by asking every rank what it is doing; stall_report.h then says who
-// is slow, who is dead and who waits for something else. A state machine without I/O: time and
-// messages in, messages and answers out.
+// Finds out why a tensor waits: asks every rank for its RankReport; stall_report.h then derives
+// which ranks are slow, dead or diverged. A state machine without I/O: time and messages in,
+// messages and answers out. Belongs to the thread that runs the engine.
 //
-// Any rank whose tensor waits too long raises an alarm, which goes up the tree; the coordinator may
-// not have the tensor itself. It then asks all ranks, and their answers come up the tree together.
-// A rank that does not answer in time is reported as such.
+//   rank with an old tensor --alarm--> … --alarm--> coordinator
+//   coordinator --question--> all ranks, down the tree
+//   all ranks --reports--> coordinator; every rank sends those of its subtree in one message
+//
+// Any rank may raise the alarm, because the coordinator may not have the tensor itself. A rank
+// waits for its children for 500 ms per level below it; then it sends the reports that it has, and
+// the coordinator reports the other ranks as dead.
 #pragma once
 
 #include <chrono>
@@ -27,21 +31,23 @@ namespace hvd {
 class StallWatch {
  public:
   using Clock = std::chrono::steady_clock;
-  // What this rank can say about itself.
+  // Makes the report of this rank.
   using Describe = FunctionRef<RankReport()>;
   using Send = FunctionRef<Status(int to, ConstBytes message, Urgency urgency)>;
 
-  // Alarms come after `warn_after` of waiting, and again after each such time; never if it is 0.
+  // Raises an alarm when a tensor has waited for `warn_after`, and again after each such time;
+  // never if it is 0. `rank` is a rank of the set, `job_ranks` its ranks in the job.
   StallWatch(std::chrono::duration<double> warn_after, int rank, const Topology& topology,
              std::vector<int> job_ranks);
 
-  // Time has passed; `oldest` is how long the oldest tensor of this rank has waited.
+  // `oldest` is how long the oldest tensor of this rank has waited at `now`.
   Status tick(Clock::time_point now, std::chrono::duration<double> oldest, Describe describe,
               Send send);
   // A message of one of the kinds kAlarm, kQuestion and kReports.
   Status receive(int from, ConstBytes message, Clock::time_point now, Describe describe, Send send);
 
-  // At the coordinator: what all ranks have answered, once; also of those that have not.
+  // At the coordinator: once for each question, one report for every rank, also for ranks that did
+  // not answer.
   std::optional<std::vector<RankReport>> take_answers() {
     return std::exchange(answers_, std::nullopt);
   }
@@ -60,14 +66,14 @@ class StallWatch {
   bool is_coordinator() const { return parent_ < 0; }
   Status alarm(Clock::time_point now, Describe describe, Send send);
   Status ask(uint64_t number, Clock::time_point now, Describe describe, Send send);
-  // Passes on what has come so far.
+  // Ends the question: sends the reports so far to the parent, or makes them the answers.
   Status answer(Send send);
 
   const std::chrono::duration<double> warn_after_;
   const std::vector<int> job_ranks_;
   int parent_;
   std::vector<int> children_;
-  // Longer the more levels are below, so that the answers of those who gave up still count.
+  // Grows with the number of levels below, so that a child that gives up still answers in time.
   Clock::duration patience_;
 
   std::optional<Clock::time_point> last_alarm_;

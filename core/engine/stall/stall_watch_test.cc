@@ -61,7 +61,7 @@ class Ranks {
   }
   std::function<Status(int, ConstBytes, Urgency)> sender(int from) {
     return [this, from](int to, ConstBytes bytes, Urgency urgency) {
-      EXPECT_EQ(urgency, Urgency::kUrgent);  // an idle rank has to hear of it
+      EXPECT_EQ(urgency, Urgency::kUrgent);  // it must wake an idle rank
       if (from == 0) ++questions;
       messages_.push_back({from, to, ByteBuffer(bytes.begin(), bytes.end())});
       return Status::ok();

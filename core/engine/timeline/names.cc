@@ -83,7 +83,7 @@ Activity host_activity_of(TraceOp op) {
     case TraceOp::kAllreduce: return Activity::kGlooAllreduce;
     case TraceOp::kAllgather: return Activity::kGlooAllgather;
     case TraceOp::kBroadcast: return Activity::kGlooBcast;
-    case TraceOp::kAlltoall: return Activity::kMpiAlltoall;  // Gloo's bore this name as well
+    case TraceOp::kAlltoall: return Activity::kMpiAlltoall;  // that of Gloo has this name as well
     case TraceOp::kReducescatter: return Activity::kGlooReducescatter;
     case TraceOp::kAdasum: return Activity::kMpiAdasumAllreduce;
     case TraceOp::kBarrier:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names under which things appear in a timeline. Scripts that read timelines look for these
-// very words, so they stay as they have always been: what our own data plane does on the host bears
-// the names of the Gloo backend, for this is where such scripts look.
+// The names that appear in a timeline. Scripts that read timelines search for exactly these words,
+// so they never change. What our own data plane does on the host has the names of the Gloo backend,
+// because such scripts search for them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace hvd {
 
-// What is done with a tensor. Join and barrier are negotiated, but nothing is executed for them.
+// The operation on a tensor. Join and barrier are negotiated, but have no operation in the
+// timeline.
 enum class TraceOp : uint8_t {
   kAllreduce,
   kAllgather,
@@ -33,7 +34,7 @@ std::string_view name_of(TraceOp op);
 // "NEGOTIATE_ALLREDUCE".
 std::string_view negotiation_of(TraceOp op);
 
-// What happens inside an operation.
+// A part of an operation.
 enum class Activity : uint8_t {
   kInitFusionBuffer,
   kWaitForData,
@@ -73,7 +74,7 @@ inline constexpr int kActivityCount = 33;
 
 // "MEMCPY_IN_FUSION_BUFFER".
 std::string_view name_of(Activity activity);
-// Under which name our own data plane carries out `op` on the host. Not for barrier, join, error.
+// The activity of our own data plane for `op` on the host. Not for barrier, join and error.
 Activity host_activity_of(TraceOp op);
 
 }  // namespace hvd

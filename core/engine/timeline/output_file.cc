@@ -55,7 +55,7 @@ Result<OutputFile> OutputFile::create(const std::string& path, FileCalls calls) 
         path));
   }
   OutputFile file(path, std::move(fd), calls);
-  // The name comes first: such a mount may accept a write out of order and fail when it uploads.
+  // The name is checked first: such a mount may accept a write out of order and fail at the upload.
   if (is_on_object_store(path) || !file.takes_writes_anywhere()) {
     HVD_TRY(file.move_to_local_file());
   }
@@ -69,7 +69,7 @@ bool OutputFile::takes_writes_anywhere() {
 }
 
 Status OutputFile::move_to_local_file() {
-  // What the trial wrote goes with this. Errors of the mount appear here, before training.
+  // Discards what the trial wrote. Errors of the mount appear here, before training starts.
   HVD_TRY(close_checked(std::move(fd_), path_));
   HVD_TRY_ASSIGN(Fd emptied, open_empty(path_));
   HVD_TRY(close_checked(std::move(emptied), path_));
@@ -80,7 +80,7 @@ Status OutputFile::move_to_local_file() {
   constexpr int kSuffix = 5;  // ".json"
   fd_ = Fd(::mkostemps(local_path_.data(), kSuffix, O_CLOEXEC));
   if (!fd_.valid()) return cannot_open(local_path_, errno);
-  calls_ = {};  // a local file system takes everything
+  calls_ = {};  // a local file system accepts all calls
   HVD_LOG(kInfo, "timeline: \"{}\" takes sequential writes only; events go to \"{}\" until the end",
           path_, local_path_);
   return Status::ok();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file behind a timeline: `path` itself, or a local file that close() copies to `path`.
 //
-// A mount of an object store takes sequential writes only: a write behind or before the end of the
-// file, or a change of its length, fails. Databricks mounts its stores at /dbfs and /Volumes, and
-// tells users to put timelines there. Such a path is recognised by its name, any other one by
-// trying such calls on the new file.
+// A mount of an object store accepts sequential writes only: a write behind or before the end of
+// the file, or a change of its length, fails. Databricks mounts its object stores at /dbfs and
+// /Volumes and tells users to put timelines there. Such a path is recognised by its name; for any
+// other path we try such calls on the new file.
 //
-// A process that is killed leaves the local file, $TMPDIR/horovod_timeline_*.json, where it is.
+// A process that is killed leaves the local file, $TMPDIR/horovod_timeline_*.json, behind.
 //
-// Not for several threads at a time.
+// One thread at a time may use it.
 #pragma once
 
 #include <sys/types.h>
@@ -34,7 +34,7 @@ class OutputFile {
   // Replaces the file at `path` by an empty one. Fails if `path` cannot be written or is not a
   // regular file.
   static Result<OutputFile> create(const std::string& path, FileCalls calls = {});
-  // Whether the name tells that `path` takes sequential writes only.
+  // Whether `path` accepts sequential writes only, judged by its name.
   static bool is_on_object_store(const std::string& path);
 
   Status write(std::string_view bytes, int64_t at);
@@ -44,7 +44,7 @@ class OutputFile {
   Status close();
 
   const std::string& path() const { return path_; }
-  // Where bytes go until close(): empty if it is path() itself.
+  // The file that is written until close(); empty if that is path() itself.
   const std::string& local_path() const { return local_path_; }
 
  private:

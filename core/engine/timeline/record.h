@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine leaves in the ring for the timeline's writer: a record for many tensors at once,
-// with numbers where the file has words. A step of 1,000 tensors leaves ten such records, of which
-// most concern the same tensors as the one before and say only so. What is the same in every step
-// is said once: a tensor's shape is a record of its own.
+// What the engine puts into the ring for the writer of the timeline: one record for many tensors,
+// with numbers where the file has words. A step of 1,000 tensors makes ten records. Most of them
+// concern the same tensors as the record before, and contain only a flag instead of the tensors.
+// The shape of a tensor, which is the same in every step, is recorded once, as a record of its own.
+//
+// Layout: TraceRecord, then `count` TensorIds (uint32_t), or for kShape `count` int64_t.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +13,7 @@
 
 namespace hvd {
 
-// A tensor's name, as Timeline::tensor() numbers them.
+// The number of a tensor's name, from Timeline::tensor().
 using TensorId = uint32_t;
 
 struct TraceRecord {
@@ -30,10 +32,10 @@ struct TraceRecord {
   int64_t time = 0;  // nanoseconds of the steady clock
   Kind kind = Kind::kCycle;
   uint8_t detail = 0;
-  bool same_tensors = false;  // as in the last record with TensorIds: none hint
+  bool same_tensors = false;  // those of the last record with TensorIds: none follow
   uint8_t unused = 0;
   int32_t argument = 0;
-  uint32_t count = 0;  // of the TensorIds that hint, unless said otherwise
+  uint32_t count = 0;  // of the TensorIds that follow, except for kShape
   uint32_t unused_too = 0;
 };
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records on their way from the thread that runs the engine to the thread that writes the timeline:
-// a ring of bytes without locks, for one producer and one consumer at a time. A record lies in one
-// piece, so both sides work in place. When the ring is full the producer is told so at once.
+// a ring of bytes without locks, for one producer and one consumer at a time. A record is
+// contiguous, so both sides work in place. When the ring is full, reserve() returns null at once.
+//
+//   u64 length | record, padded to 8 bytes | u64 length | record | … | kSkip | unused up to the
+//   edge
 #pragma once
 
 #include <atomic>
@@ -19,13 +22,13 @@ namespace hvd {
 
 class RecordRing {
  public:
-  // Two records of the largest size have to fit.
+  // In bytes, rounded up to a power of two. Two records of the largest size have to fit.
   explicit RecordRing(size_t capacity)
       : capacity_(std::bit_ceil(capacity)),
         memory_(new (std::align_val_t{64}) std::byte[capacity_]) {}
 
-  // Touches all memory, before anybody uses it: 16 page faults would cost a step of 1,000 tensors
-  // 50 us. Until then the ring costs address space only.
+  // Touches all memory before the first use: 16 page faults would cost a step of 1,000 tensors 50
+  // us. Before that the ring costs address space only.
   void populate() { std::memset(memory_.get(), 0, capacity_); }
 
   // Producer: room for a record, or null when there is none; becomes visible by commit().
@@ -74,7 +77,7 @@ class RecordRing {
   }
 
  private:
-  static constexpr uint64_t kSkip = ~uint64_t{0};  // instead of a length: go on at the start
+  static constexpr uint64_t kSkip = ~uint64_t{0};  // instead of a length: continue at the start
   struct Free {
     void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
   };
@@ -95,7 +98,8 @@ class RecordRing {
   alignas(64) uint64_t head_ = 0;
   uint64_t known_tail_ = 0;
   uint64_t reserved_ = 0;
-  // Shared, each on its own cache line.
+  // Shared, each on a cache line of its own. The release store of published_ makes a record visible
+  // to the consumer; that of tail_ gives its memory back to the producer.
   alignas(64) std::atomic<uint64_t> published_{0};
   alignas(64) std::atomic<uint64_t> tail_{0};
 };

@@ -20,7 +20,7 @@ namespace {
 constexpr int kLowestPriority = 19;
 constexpr std::chrono::microseconds kGathering = std::chrono::milliseconds(20);
 constexpr std::chrono::microseconds kForLong = std::chrono::hours(1);
-// More go into several records.
+// More tensors take several records.
 constexpr size_t kTensorsPerRecord = 4096;
 constexpr size_t kMostDimensions = 64;
 
@@ -48,7 +48,7 @@ Timeline::~Timeline() {
   MutexLock lock(control_);
   if (!writer_.joinable()) return;
   if (mark_.in_child()) {
-    writer_.detach();  // it did not come with us
+    writer_.detach();  // the thread does not exist in a forked child
     return;
   }
   if (Status stopped = stop_locked(); !stopped.is_ok()) {
@@ -124,11 +124,11 @@ void Timeline::commit() {
 Status Timeline::start(const std::string& path, bool mark_cycles) {
   if (path.empty()) return invalid_argument("timeline: the path is empty; name a file to write");
   MutexLock lock(control_);
-  // Also under another name: two files open on one place would write over each other.
+  // Also if the path is another name of the same file: two writers would overwrite each other.
   std::error_code absent;
   if (writer_.joinable() && (path == path_ || std::filesystem::equivalent(path, path_, absent))) {
     if (enabled()) return Status::ok();
-    (void)stop_locked();  // it failed before, and said so
+    (void)stop_locked();  // its failure was reported before
   }
   auto events = TraceEvents::create(path, rank_);
   if (!events.is_ok()) return events.status();
@@ -154,7 +154,8 @@ Status Timeline::stop() {
   return writer_.joinable() ? stop_locked() : Status::ok();
 }
 
-// The writer only finishes its block. The rest is written here: at its priority it could take long.
+// The writer only finishes its block, because at its priority the rest could take long. The calling
+// thread writes the rest.
 Status Timeline::stop_locked() {
   enabled_.store(false, std::memory_order_relaxed);
   mark_cycles_.store(false, std::memory_order_relaxed);
@@ -164,7 +165,7 @@ Status Timeline::stop_locked() {
   writer_ = {};
   events_->file().set_gives_way(false);
   if (failure_.is_ok()) failure_ = drain(/*until_stopped=*/false);
-  // Also after a failure: the events that are in the file deserve their closing.
+  // Also after a failure: the events in the file need the closing bracket.
   const Status closed = events_->file().close();
   events_.reset();
   return failure_.is_ok() ? closed : failure_;
@@ -174,8 +175,8 @@ Status Timeline::stop_locked() {
 
 void Timeline::write_until_stopped() {
   ::setpriority(PRIO_PROCESS, 0, kLowestPriority);  // of this thread alone, on Linux
-  // At that priority it has a right to a hundredth of a busy core. It may not take that in one
-  // piece: a rank that yields while it waits for another would get its core back at the next tick,
+  // With this priority the thread gets 1 % of a busy core, and must not take it in one piece: a
+  // rank that yields while it waits for another rank would get its core back only at the next tick,
   // 4 ms later.
   events_->file().set_gives_way(true);
   while (!stopping_.load()) {
@@ -184,7 +185,7 @@ void Timeline::write_until_stopped() {
       doorbell_.sleep(Doorbell::Listener::kEngineThread, kForLong);
       continue;
     }
-    // Something has come, and more will: from here on only a full ring or the end is news.
+    // Records have arrived and more will. From here on only a half-full ring or the end wakes it.
     doorbell_.listen(Doorbell::Listener::kIdleEngineThread);
     if (!stopping_.load()) doorbell_.sleep(Doorbell::Listener::kIdleEngineThread, kGathering);
     doorbell_.stop_listening();

@@ -2,18 +2,19 @@
 // The timeline: what happened to each tensor and when, as a Chrome trace that chrome://tracing and
 // Perfetto show (docs/timeline.md).
 //
-// The engine records numbers into a ring, for all tensors of a batch at once: one look at the clock
-// and one copy, some 60 ns, and no system call unless the writer has been asleep for want of
-// events. The thread `hvd-timeline` turns records into text. It lets events gather
-// for 20 ms before it writes, so what happened in the last moments before a kill is missing from
-// the file; the file is whole all the same (trace_file.h). It has the lowest priority, which is a
-// hundredth of a core where all are busy. What it has not written stays in the ring, where a step
-// of 1,000 tensors takes 4 KiB; what does not fit is dropped and counted in the file, because
-// neither a slow disk nor a busy machine may slow down training for a timeline.
+// The engine records numbers into a ring, for all tensors of a batch at once: one read of the clock
+// and one copy, some 60 ns, and no system call unless the writer sleeps because there were no
+// events. The thread `hvd-timeline` turns records into text. It lets events gather for 20 ms before
+// it writes, so the events of the last moments before a kill are missing from the file; the file is
+// valid all the same (trace_file.h). The writer has the lowest priority, which is 1 % of a core
+// when all cores are busy. Records that it has not written stay in the ring, where a step of 1,000
+// tensors takes 4 KiB. Records that do not fit are dropped and counted in the file, because neither
+// a slow disk nor a busy machine may slow down training for a timeline.
 //
-// All functions are for any thread: the engines of several process sets record into one timeline. A
-// lock puts their records in order, so that the ring has one producer at a time and times in a file
-// do not run backwards. It is held for a copy into memory; the writer never takes it.
+// All functions may be called from any thread: the engines of several process sets record into one
+// timeline. The lock recording_ orders their records, so that the ring has one producer at a time
+// and times in a file do not decrease. It is held for a copy into memory; the writer never takes
+// it.
 #pragma once
 
 #include <atomic>
@@ -59,20 +60,20 @@ class Timeline {
   explicit Timeline(int rank, size_t ring_bytes = kRingBytes) : rank_(rank), ring_(ring_bytes) {}
   ~Timeline();
 
-  // Writes to `path` from now on. The same path again changes nothing; another one ends the
-  // present file first, unless the new one cannot be opened.
+  // Writes to `path` from now on. The present path changes nothing; another one ends the present
+  // file first, unless the new file cannot be opened.
   Status start(const std::string& path, bool mark_cycles) HVD_EXCLUDES(control_);
   // Returns when the file is complete; ok when there is none. Fails if events could not be written.
   Status stop() HVD_EXCLUDES(control_);
-  // Whether recording has a purpose; without it the calls below return at once.
+  // Whether a file is open; otherwise the functions that record return at once.
   bool enabled() const { return enabled_.load(std::memory_order_acquire); }
 
-  // The number of a name, at any time and always the same. A name takes some 100 bytes for good:
-  // ask only while enabled(), for scripts may use a new name for each call.
+  // The number of a name; it never changes. A name takes some 100 bytes permanently: ask only while
+  // enabled(), because scripts may use a new name for each call.
   TensorId tensor(std::string_view name) HVD_EXCLUDES(recording_);
 
-  // What the ends of this tensor's operations say from now on. False when there is no room to note
-  // it: ask again before the next one ends.
+  // The shape that operation_end() writes for this tensor from now on. False when the ring had no
+  // room: call again before the next operation ends.
   bool shape(TensorId tensor, DType dtype, std::span<const int64_t> shape) HVD_EXCLUDES(recording_);
 
   void negotiation_start(Tensors tensors, TraceOp op) {
@@ -88,10 +89,10 @@ class Timeline {
     record(Kind::kActivityStart, static_cast<uint8_t>(activity), 0, tensors);
   }
   void activity_end(Tensors tensors) { record(Kind::kActivityEnd, 0, 0, tensors); }
-  // Says of each tensor what shape() said last.
+  // Writes the last shape() of each tensor.
   void operation_end(Tensors tensors) { record(Kind::kOperationEnd, 0, 0, tensors); }
   void operation_failed(Tensors tensors) { record(Kind::kOperationFailed, 0, 0, tensors); }
-  // If start() asked for it.
+  // Does nothing unless start() had mark_cycles.
   void mark_cycle() {
     if (mark_cycles_.load(std::memory_order_acquire)) record_some({.kind = Kind::kCycle}, {});
   }
@@ -109,13 +110,14 @@ class Timeline {
       record_some({.kind = kind, .detail = detail, .argument = argument}, tensors);
   }
   void record_some(TraceRecord record, std::span<const TensorId> tensors) HVD_EXCLUDES(recording_);
-  // Room for what follows `record`; null when there is none, and then it counts as dropped.
+  // Puts `record` into the ring and returns room for the `bytes` after it. Null when the ring is
+  // full; then the record counts as dropped.
   std::byte* reserve(const TraceRecord& record, size_t bytes) HVD_REQUIRES(recording_);
   void commit() HVD_REQUIRES(recording_);
 
   Status stop_locked() HVD_REQUIRES(control_);
   void write_until_stopped();
-  // Writes what is in the ring, or until told to stop.
+  // Writes all records in the ring; with `until_stopped`, returns early when stopping_ is set.
   Status drain(bool until_stopped) noexcept;
   Status drain_or_throw(bool until_stopped);
   std::string_view name_of(TensorId tensor);
@@ -130,11 +132,11 @@ class Timeline {
   std::atomic<bool> stopping_{false};
 
   Mutex recording_;
-  // Names never move: the writer follows their chain while more come.
+  // Names never move: the writer follows their chain without a lock while more are added.
   std::deque<Name> names_ HVD_GUARDED_BY(recording_);
   std::unordered_map<std::string_view, TensorId> ids_ HVD_GUARDED_BY(recording_);
   std::atomic<const Name*> first_name_{nullptr};
-  // Of the last record in the ring that has tensors.
+  // The tensors of the last record in the ring that has tensors.
   std::vector<TensorId> recorded_ HVD_GUARDED_BY(recording_);
 
   Mutex control_;
@@ -142,7 +144,7 @@ class Timeline {
   std::string path_ HVD_GUARDED_BY(control_);
   std::thread writer_ HVD_GUARDED_BY(control_);
 
-  // The writer, or while there is none whoever holds control_.
+  // These belong to the writer or, while there is no writer, to the thread that holds control_.
   std::optional<TraceEvents> events_;
   const Status no_memory_ = unavailable("timeline: no memory is left");
   Status failure_;

@@ -59,7 +59,7 @@ std::vector<std::string> events_of(const Json& trace, const std::string& name) {
   return found;
 }
 
-// Every end has its begin, times do not run backwards, nobody appears before being introduced.
+// Every end has its begin, times do not decrease, and each tensor is named before its first event.
 void expect_nested(const Json& trace) {
   std::map<int, int> open;
   std::map<int, double> last;
@@ -163,7 +163,7 @@ TEST(Timeline, AnotherPathEndsTheFileAndTheSameChangesNothing) {
   Timeline timeline(0);
   EXPECT_OK(timeline.stop());
   const std::vector<TensorId> tensors = {timeline.tensor("never used"), timeline.tensor("t")};
-  record_step(timeline, tensors);  // nobody listens
+  record_step(timeline, tensors);  // no file is open
   ASSERT_OK(timeline.start(folder / "a.json", false));
   timeline.mark_cycle();  // not asked for
   timeline.operation_start(tensors[1], TraceOp::kAllgather);
@@ -204,8 +204,8 @@ TEST(Timeline, EveryEventIsInTheFileOrCountedAsDropped) {
   const Json trace = Json::parse(read_all(folder / "t.json"));
   expect_nested(trace);
   EXPECT_GT(dropped_in(trace), 0u);
-  // An end that was dropped is made up for, and an activity that begins also ends another; so
-  // begins and marks are what can be counted on both sides.
+  // The writer adds ends that were dropped, and the begin of an activity ends the one before. So
+  // only begins and marks can be counted on both sides.
   uint64_t written = 0;
   for (const Json& event : trace) written += event["ph"] == "B" || event["ph"] == "X" ? 1 : 0;
   EXPECT_GT(written, 0u);

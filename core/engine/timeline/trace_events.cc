@@ -23,7 +23,7 @@ size_t utf8_length(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // Longer than need be, halves of a pair, beyond the last character.
+  // Overlong forms, surrogates, and values beyond the last character.
   const bool bad = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xed && byte(1) > 0x9f) ||
                    (byte(0) == 0xf0 && byte(1) < 0x90) || (byte(0) == 0xf4 && byte(1) > 0x8f);
   return bad ? 0 : length;
@@ -171,7 +171,7 @@ Status TraceEvents::apply(TraceRecord::Kind kind, TensorId id, const TraceMemory
   return Status::ok();
 }
 
-// The tensor, introduced to the readers of this file and with nothing open.
+// The tensor, with nothing open; writes its name to the file when it first occurs there.
 Result<TraceEvents::Tensor*> TraceEvents::begin(TensorId id, NameOf name_of) {
   if (id >= tensors_.size()) tensors_.resize(id + 1);
   Tensor& tensor = tensors_[id];
@@ -188,7 +188,7 @@ Result<TraceEvents::Tensor*> TraceEvents::begin(TensorId id, NameOf name_of) {
   return &tensor;
 }
 
-// Ends what is open until the tensor is in `stage`; the outermost end gets `args`.
+// Writes end events until the tensor is in `stage`; the outermost one gets `args`.
 Status TraceEvents::leave(Tensor& tensor, Stage stage, std::string_view args) {
   while (tensor.stage > stage) {
     tensor.stage = tensor.stage == Stage::kInActivity ? Stage::kOperating : Stage::kIdle;
@@ -210,7 +210,7 @@ std::string TraceEvents::head(char phase, std::string_view name) const {
   std::string text = R"({"ph":")";
   text.append(1, phase).append(1, '"');
   if (!name.empty()) text.append(R"(,"name":")").append(name).append(1, '"');
-  // An operation can take 3 us: whole ones would not tell its parts apart.
+  // With nanoseconds: an operation can take 3 us, and whole microseconds would hide its parts.
   return text.append(fmt::format(R"(,"ts":{}.{:03},"pid":)", time_ / 1000, time_ % 1000));
 }
 

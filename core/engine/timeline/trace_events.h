@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns the records of the engine into the events of one file. Every begin gets its end, in order,
-// whatever is missing among the records because the ring was full: what cannot be placed is left
-// out and counted, what stays open is closed when the tensor begins anew.
+// Turns the records of the engine into the events of one file. Every begin event gets its end
+// event, in order, also if records are missing because the ring was full: an event without its
+// begin is left out and counted, and what is still open is closed when the tensor starts again.
+//
+// State of a tensor: kIdle -> kNegotiating -> kOperating -> kInActivity. Each step to the right is
+// a begin event, each step to the left an end event.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +20,24 @@
 
 namespace hvd {
 
-// `text` as the inside of a JSON string: escaped, cut after some 2,000 bytes, with U+FFFD in place
-// of what is not UTF-8.
+// `text` as the inside of a JSON string: escaped, cut after some 2,000 bytes, with U+FFFD instead
+// of bytes that are not UTF-8.
 std::string json_text(std::string_view text);
 
-// What records refer back to. It outlives files, because the engine says these things once.
+// What later records refer to. It outlives files, because the engine records these things once.
 struct TraceMemory {
-  std::vector<TensorId> tensors;    // of the last record that had some
-  std::vector<std::string> shapes;  // by TensorId: what the end of an operation says, as JSON
+  std::vector<TensorId> tensors;    // of the last record that contained tensors
+  std::vector<std::string> shapes;  // by TensorId: the arguments of an operation's end, as JSON
 };
 
 class TraceEvents {
  public:
   using NameOf = FunctionRef<std::string_view(TensorId)>;
 
-  // Opens `path`; time in the file runs from now.
+  // Opens `path`. Times in the file are relative to this call.
   static Result<TraceEvents> create(const std::string& path, int rank);
 
-  // What was recorded before the file was opened is remembered, but not written.
+  // A record from before the file was opened updates `memory`, but is not written.
   Status write(ConstBytes record, TraceMemory& memory, NameOf name_of);
   // How many events of this file the engine had to drop so far.
   Status count_dropped(uint64_t dropped);
@@ -42,15 +45,15 @@ class TraceEvents {
   TraceFile& file() { return file_; }
 
  private:
-  // A tensor is in one of these; each begin in the file is a step to a later one.
+  // In the order of nesting.
   enum class Stage : uint8_t { kIdle, kNegotiating, kOperating, kInActivity };
   struct Tensor {
-    uint32_t pid = 0;  // none yet
+    uint32_t pid = 0;  // in the file; 0: the tensor does not occur in it yet
     Stage stage = Stage::kIdle;
   };
 
   TraceEvents(TraceFile file, int64_t start) : file_(std::move(file)), start_(start) {}
-  // Every event of a record has the same text but for the tensor: so it is made once.
+  // All events of a record have the same text except for the tensor, so the text is made once.
   void start_record(const TraceRecord& record);
   std::string head(char phase, std::string_view name) const;
   Status add(std::string_view head, uint32_t pid, std::string_view rest = {});
@@ -61,9 +64,9 @@ class TraceEvents {
 
   TraceFile file_;
   int64_t start_ = 0;
-  int64_t time_ = 0;  // of the record at hand
-  std::string head_;  // of its events
-  std::string end_;   // and of those that end something
+  int64_t time_ = 0;  // of the present record
+  std::string head_;  // text before the pid in its events
+  std::string end_;   // the same in end events
   std::string tail_;
   std::vector<Tensor> tensors_;
   uint32_t last_pid_ = 0;

@@ -9,9 +9,9 @@
 namespace hvd {
 namespace {
 
-constexpr int64_t kPage = 4096;  // or a part of a page, where pages are larger
+constexpr int64_t kPage = 4096;  // a divisor of the page size on machines with larger pages
 constexpr std::string_view kClosing = "\n]\n";
-// Every page keeps room for the closing, and the last one has its bracket there.
+// Every page keeps room for the closing bracket; the last page has it there.
 constexpr int64_t kUsable = kPage - 4;
 constexpr int64_t kLeastGrowth = int64_t{1} << 20;
 constexpr int64_t kMostGrowth = int64_t{64} << 20;
@@ -63,7 +63,8 @@ Status TraceFile::flush() {
   return Status::ok();
 }
 
-// Blank pages first: behind the bracket they do no harm, and if the disk is full they go again.
+// Blank pages first: behind the bracket they are harmless, and if the disk is full they are cut off
+// again.
 Status TraceFile::grow() {
   const int64_t end = end_ + std::clamp(end_, kLeastGrowth, kMostGrowth);
   const std::string blanks(kBlock, ' ');
@@ -74,7 +75,7 @@ Status TraceFile::grow() {
       (void)output_.truncate(end_);
       return written;
     }
-    if (gives_way_) sched_yield();  // and not between the next two
+    if (gives_way_) sched_yield();  // here, so that the next two calls are not interrupted
   }
   HVD_TRY(output_.write("]", end - 1));
   HVD_TRY(output_.write(" ", end_ - 1));
@@ -84,7 +85,7 @@ Status TraceFile::grow() {
 
 Status TraceFile::close() {
   const Status ended = cut_off_blanks();
-  // Also after a failure: the events that are in the file are whole.
+  // Also after a failure: the events in the file are complete.
   const Status closed = output_.close();
   return ended.is_ok() ? closed : ended;
 }

@@ -32,7 +32,7 @@ std::string event(int i, size_t bytes) {
   return text + std::string(bytes - text.size() - 2, 'x') + "\"}";
 }
 
-// A write that is cut ends at the end of a page: so each page has to be whole by itself.
+// A write that is cut short ends at a page boundary, so the text has to be valid after each page.
 TEST(TraceFile, IsWholeAfterEveryBlockAndAtEveryPage) {
   const std::string path = temporary("pages");
   auto file = TraceFile::create(path, R"({"i":-1})");
@@ -65,7 +65,7 @@ TEST(TraceFile, StaysWholeWhenTheDiskIsFull) {
   const std::string path = temporary("full");
   auto file = TraceFile::create(path, R"({"i":-1})");
   ASSERT_OK(file);
-  // Stands for a full disk: writes beyond the limit fail, and are cut short at it.
+  // Simulates a full disk: writes beyond the limit fail, and are cut short at it.
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -87,7 +87,7 @@ TEST(TraceFile, StaysWholeWhenTheDiskIsFull) {
   std::filesystem::remove(path);
 }
 
-// A mount that takes sequential writes only: bytes are added at the end and nowhere else.
+// A mount that accepts sequential writes only: bytes are added at the end.
 ssize_t append_only_pwrite(int fd, const void* bytes, size_t size, off_t at) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return -1;
