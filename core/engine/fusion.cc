@@ -11,6 +11,8 @@ bool is_fusible(RequestType type, const FusionOptions& options) {
          type == RequestType::kAllgather || (type == RequestType::kAdasum && options.fuse_adasum);
 }
 
+// Whether one collective can carry out both. An allgather needs only the same dtype and device; a
+// reduction also the same arithmetic.
 bool fit_together(const Request& a, const Request& b) {
   if (a.type != b.type || a.dtype != b.dtype || a.device != b.device) return false;
   return a.type == RequestType::kAllgather ||
@@ -40,6 +42,7 @@ std::vector<Batch> fuse(const Plan& plan, const FusionOptions& options) {
     batch.items.push_back(first);
     if (!is_fusible(leader.request.type, options)) continue;
     int64_t fused = fused_bytes(leader);
+    // Bounds how far ahead of its turn a later tensor can be carried out.
     int64_t passed_over = 0;
     for (uint32_t i = first + 1; i < count && fused + passed_over <= options.threshold; ++i) {
       const Response& other = *plan.responses[i];

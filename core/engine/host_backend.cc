@@ -109,6 +109,7 @@ Bytes HostBackend::output_of(TensorTask& task) {
   return substitutes_.back()->get(bytes);
 }
 
+// Pieces instead of a fused copy: the algorithm copies them only if it has to.
 Status HostBackend::allreduce(std::span<const Item> batch) {
   const Request& request = batch.front().response->request;
   HVD_TRY_ASSIGN(Reduction reduction, Reduction::make(request.op, request.dtype, net_.size(),

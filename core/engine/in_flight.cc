@@ -18,6 +18,7 @@ constexpr size_t kMostNames = 8192;
 
 }  // namespace
 
+// CLOCK_MONOTONIC_COARSE: exact to a tick of the kernel (1 to 10 ms), enough for stall reports.
 InFlight::Time InFlight::now() {
   timespec time{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
@@ -147,6 +148,7 @@ void InFlight::remove(std::span<TensorTask* const> tasks, std::vector<Operation:
   if (names_.size() > kMostNames + 2 * names_in_use_) forget_idle_names();
 }
 
+// The name that last_submitted_ points to stays, for the next stall report.
 void InFlight::forget_idle_names() {
   std::erase_if(names_, [last = last_submitted_](const auto& entry) {
     return entry.second.task == nullptr && &entry.first != last;

@@ -288,7 +288,7 @@ Status Job::check_ranks(std::vector<int>& ranks) const {
   }
   if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end()) {
     return invalid_argument(
-        fmt::format("ranks {} of a process set: one is there twice", fmt::join(ranks, ", ")));
+        fmt::format("ranks {} of a process set: one occurs twice", fmt::join(ranks, ", ")));
   }
   return Status::ok();
 }

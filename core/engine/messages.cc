@@ -34,6 +34,8 @@ void encode_ids(std::span<const ResponseId> ascending, Encoder& out) {
   }
 }
 
+// Refuses runs that are empty, overlap or are not ascending: receivers rely on each number
+// occurring at most once.
 Status decode_ids(Decoder& in, std::vector<ResponseId>& ascending) {
   uint32_t runs = 0;
   HVD_TRY(in.get(runs));

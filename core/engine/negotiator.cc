@@ -187,6 +187,7 @@ void Negotiator::complete_if_all_have(PendingTensor& pending) {
 
 void Negotiator::join() { mark_joined(options_.rank); }
 
+// Completes tensors that only the party of `rank` was missing for, if it was the last of its party.
 void Negotiator::mark_joined(int rank) {
   if (joined_[rank]) return;
   const int party = party_of_[rank];
@@ -234,7 +235,7 @@ Status Negotiator::receive(int from, ConstBytes message) {
   if (kind == MessageKind::kPlan && from == options_.parent) return receive_plan(message);
   const int party = party_of_[from];
   if (kind != MessageKind::kAnnouncement || party < 0 || party == self_) {
-    return internal_error(fmt::format("rank {} sent what is not its to send", from));
+    return internal_error(fmt::format("rank {} sent a message that it must not send", from));
   }
   Decoder in(message.subspan(1));
   return receive_announcement(party, in);
@@ -303,6 +304,7 @@ bool Negotiator::has_announcement() const {
   return !complete_.empty() || !joins_to_send_.empty() || shutdown_to_send_;
 }
 
+// Layout: messages.h. Empties complete_.
 ByteBuffer Negotiator::encode_announcement() {
   std::vector<ResponseId> ids;
   std::vector<const PendingTensor*> spelled;
@@ -336,6 +338,8 @@ ByteBuffer Negotiator::encode_announcement() {
   return out.take();
 }
 
+// Plans first: the children wait for them. All announcements since the last call become one
+// message.
 Status Negotiator::flush(Send send) {
   const Urgency urgency = std::exchange(urgent_, false) ? Urgency::kUrgent : Urgency::kUsual;
   for (const ByteBuffer& plan : plans_to_send_) {

@@ -23,6 +23,8 @@ constexpr bool may_be_remembered(RequestType type) {
 
 }  // namespace
 
+// Tensors that all ranks named by number, ascending, come first and travel as numbers; all other
+// tensors follow as responses.
 void Negotiator::decide() {
   HVD_CHECK(can_decide());
   has_news_ = false;
@@ -96,6 +98,7 @@ Response Negotiator::decide_one(PendingTensor& pending) const {
   return response;
 }
 
+// Checks the whole plan before it changes any state.
 Status Negotiator::receive_plan(ConstBytes message) {
   HVD_TRY_ASSIGN(DecidedPlan decided, decode_plan(message));
   answered_.clear();

@@ -8,6 +8,7 @@
 namespace hvd {
 namespace {
 
+// Limits of decode(): a malformed message must not cost memory without bounds.
 constexpr size_t kMostDimensions = 4096;  // a process set lists its ranks as dimensions
 constexpr size_t kLongestName = 64 << 10;
 
@@ -93,6 +94,8 @@ int64_t elements_of(const Shape& shape) {
 
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
+// The order decides which of several differences the user sees. Users and their tests know the
+// order dtype, operation, shape, scale factors, op, root, device.
 Status compare(const Request& a, int rank_a, const Request& b, int rank_b) {
   if (a.dtype != b.dtype) {
     return mismatch("data types", a, rank_a, to_string(a.dtype), rank_b, to_string(b.dtype));

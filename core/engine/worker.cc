@@ -96,6 +96,8 @@ Worker::Worker(const WorkerOptions& options, Transport& transport, ControlPlane*
 
 Worker::~Worker() = default;
 
+// The order matters for latency: submissions first, then messages, then a plan if this is the
+// coordinator. Plans are sent on before they are carried out, so that the children start at once.
 Result<bool> Worker::step() {
   bool progress = false;
   if (!running_.empty()) {
@@ -217,7 +219,7 @@ void Worker::tune(std::span<const Backend::Item> items) {
   const std::vector<std::string> rows = autotuner_->take_rows();
   if (rows.empty() || !autotune_log_) return;
   if (const Status written = autotune_log_->append(rows); !written.is_ok()) {
-    HVD_LOG(kWarning, "{}; autotune goes on without its log", written.message());
+    HVD_LOG(kWarning, "{}; autotune continues without its log", written.message());
     autotune_log_.reset();
   }
 }

@@ -64,8 +64,7 @@ void Judge::submitted(int member, int name, Request request, uint32_t group, uin
 
 void Judge::joined(int member) { ++members_[member].joins; }
 
-// What the coordinator decides
-// ---------------------------------------------------------------------
+// What the coordinator decides -------------------------------------------------------------------
 
 Status Judge::decided(const Plan& plan, bool knew_of_joins) {
   if (plan.responses.empty() && !plan.last_joined && plan.shutdown.is_ok()) {
@@ -76,7 +75,7 @@ Status Judge::decided(const Plan& plan, bool knew_of_joins) {
   HVD_TRY(check_groups(plan));
   for (const auto& response : plan.responses) {
     const auto found = number_of_.find(response->request.name);
-    if (found == number_of_.end()) return internal_error("a plan names what nobody has");
+    if (found == number_of_.end()) return internal_error("a plan names a tensor that no rank has");
     const int name = found->second;
     std::vector<int> havers;
     for (int member = 0; member < set_.size(); ++member) {
@@ -87,14 +86,15 @@ Status Judge::decided(const Plan& plan, bool knew_of_joins) {
                                           response->request.name, set_.members[member]));
       }
     }
-    if (havers.empty()) return internal_error(response->request.name + " was planned for nobody");
+    if (havers.empty())
+      return internal_error(response->request.name + " was planned, but no rank waits for it");
     HVD_TRY(check(*response, name, havers, knew_of_joins));
     for (const int member : havers) tensor(member, name).state = Tensor::State::kDecided;
   }
   if (plan.last_joined) {
     for (int member = 0; member < set_.size(); ++member) {
       if (members_[member].joins != joins_decided_ + 1) {
-        return internal_error("all are said to have joined before all had");
+        return internal_error("a plan ended the joins before all ranks had joined");
       }
     }
     ++joins_decided_;
@@ -207,12 +207,11 @@ Status Judge::check_groups(const Plan& plan) const {
   return Status::ok();
 }
 
-// What ranks carry out
-// -----------------------------------------------------------------------------
+// What ranks carry out ---------------------------------------------------------------------------
 
 Status Judge::carried_out(int member, const Plan& plan) {
   Member& self = members_[member];
-  if (self.plans >= plans_.size()) return internal_error("a plan nobody has made");
+  if (self.plans >= plans_.size()) return internal_error("carried out a plan that was not made");
   if (!same(plan, plans_[self.plans])) {
     return internal_error(fmt::format("plan {} is not the coordinator's", self.plans));
   }

@@ -24,7 +24,6 @@ class Judge {
   explicit Judge(const SetScenario& set);
 
   // Events, in the order in which they happen.
-  // -----------------------------------------------------
 
   // Tensors that a rank submits together have the same `batch`, which is equal on all ranks.
   void submitted(int member, int name, Request request, uint32_t group, uint64_t batch);
@@ -34,7 +33,6 @@ class Judge {
   Status carried_out(int member, const Plan& plan);
 
   // Facts.
-  // -----------------------------------------------------------------------------------------
 
   bool is_waiting(int member, int name) const {
     return tensor(member, name).state != Tensor::State::kIdle;

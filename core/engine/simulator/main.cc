@@ -109,7 +109,7 @@ int simulate(int argc, char** argv) {
     if (!run(argv[0], seed)) return 1;
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  fmt::print("{} worlds kept their promises in {:.1f} s\n", end - begin, took.count());
+  fmt::print("{} worlds passed in {:.1f} s\n", end - begin, took.count());
   return 0;
 }
 

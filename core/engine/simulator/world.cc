@@ -98,8 +98,7 @@ Status World::happen(const Event& event) {
   return speak(set, member);
 }
 
-// What ranks do of their own accord
-// ----------------------------------------------------------------
+// What ranks do by themselves --------------------------------------------------------------------
 
 void World::act(int set, int member) {
   Member& self = sets_[set].members[member];
@@ -207,8 +206,7 @@ void World::die(int rank) {
   }
 }
 
-// Messages and plans
-// -------------------------------------------------------------------------------
+// Messages and plans -----------------------------------------------------------------------------
 
 void World::speak_soon(int set, int member) {
   Member& self = sets_[set].members[member];
@@ -297,8 +295,7 @@ Status World::carry_out(int set, int member) {
   return Status::ok();
 }
 
-// The end
-// ------------------------------------------------------------------------------------------
+// The end ----------------------------------------------------------------------------------------
 
 Status World::check_end() const {
   for (size_t i = 0; i < sets_.size(); ++i) {
@@ -317,8 +314,8 @@ Status World::check_end() const {
         }
         continue;
       }
-      if (!is_at_end(set, set.members[member])) return wrong("does not come to its end");
-      if (set.judge.is_waiting(member)) return wrong("waits for ever");
+      if (!is_at_end(set, set.members[member])) return wrong("has not finished its program");
+      if (set.judge.is_waiting(member)) return wrong("waits forever");
       if (!set.judge.is_up_to_date(member)) return wrong("has missed a plan");
       HVD_TRY(check_settled(set, member));
     }
@@ -331,8 +328,9 @@ Status World::check_settled(const Set& set, int member) const {
   const auto wrong = [&](std::string_view what) {
     return internal_error(fmt::format("rank {} {}", set.scenario.members[member], what));
   };
-  if (negotiator.waiting() != 0) return wrong("remembers tensors that were answered");
-  if (negotiator.retired() != 0) return wrong("remembers numbers that nobody can use any more");
+  if (negotiator.waiting() != 0) return wrong("keeps tensors that were answered");
+  if (negotiator.retired() != 0)
+    return wrong("keeps retired numbers that no rank can use any more");
   const ResponseCache& expected = set.members[0].negotiator->cache();
   const ResponseCache& cache = negotiator.cache();
   if (cache.size() != expected.size() || cache.capacity() != expected.capacity()) {

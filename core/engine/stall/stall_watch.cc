@@ -70,7 +70,8 @@ Status StallWatch::receive(int from, ConstBytes message, Clock::time_point now, 
       HVD_TRY(in.finish());
       return ask(number, now, describe, send);
     case MessageKind::kReports: break;
-    default: return internal_error(fmt::format("rank {} sent what is not its to send", from));
+    default:
+      return internal_error(fmt::format("rank {} sent a message that it must not send", from));
   }
   std::vector<RankReport> reports;
   uint32_t count = 0;

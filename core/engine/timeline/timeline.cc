@@ -190,7 +190,7 @@ void Timeline::write_until_stopped() {
     if (!stopping_.load()) doorbell_.sleep(Doorbell::Listener::kIdleEngineThread, kGathering);
     doorbell_.stop_listening();
     if (failure_ = drain(/*until_stopped=*/true); failure_.is_ok()) continue;
-    HVD_LOG(kWarning, "{}; it gets no more events", failure_.message());
+    HVD_LOG(kWarning, "{}; the file gets no more events", failure_.message());
     enabled_.store(false, std::memory_order_relaxed);
     mark_cycles_.store(false, std::memory_order_relaxed);
     return;
