@@ -199,7 +199,7 @@ void World::end_job(int rank) {
 void World::die(int rank) {
   if (ranks_[rank].ended) return;
   if (traces_) note(0, rank, "dies");
-  anybody_died_ = true;
+  a_rank_died_ = true;
   ranks_[rank].ended = true;
   for (int other = 0; other < scenario_.ranks; ++other) {
     if (other != rank) schedule(Kind::kFailure, -1, other, later(other));
@@ -307,9 +307,9 @@ Status World::check_end() const {
         return internal_error(fmt::format("set {}, rank {} {}; it waits for{}", i, rank, what,
                                           set.judge.waiting_list(member)));
       };
-      if (anybody_died_ || is_ended_) {
+      if (a_rank_died_ || is_ended_) {
         if (!self.ended) return wrong("has not ended with the job");
-        if (i == 0 && !anybody_died_ && !set.judge.is_up_to_date(member)) {
+        if (i == 0 && !a_rank_died_ && !set.judge.is_up_to_date(member)) {
           return wrong("has missed a plan");
         }
         continue;

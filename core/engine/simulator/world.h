@@ -122,7 +122,7 @@ class World {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::deque<Set> sets_;
   std::vector<Rank> ranks_;
-  bool anybody_died_ = false;
+  bool a_rank_died_ = false;
   bool is_ended_ = false;  // the job, by a rank
 
   bool traces_ = false;
