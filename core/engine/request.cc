@@ -94,8 +94,8 @@ int64_t elements_of(const Shape& shape) {
 
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-// The order decides which of several differences the user sees. Users and their tests know the
-// order dtype, operation, shape, scale factors, op, root, device.
+// Reports only the first difference, in this order: dtype, operation, shape, scale factors, op,
+// root, device.
 Status compare(const Request& a, int rank_a, const Request& b, int rank_b) {
   if (a.dtype != b.dtype) {
     return mismatch("data types", a, rank_a, to_string(a.dtype), rank_b, to_string(b.dtype));
