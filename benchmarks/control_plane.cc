@@ -45,7 +45,7 @@ class Job {
     request.shape = {1024};
     for (int tensor = 0; tensor < kTensors; ++tensor) {
       request.name = fmt::format("layer{}/gradient", tensor);
-      for (auto& rank : ranks_) rank->submit(request);
+      for (auto& rank : ranks_) rank->announce(request);
     }
     for (int rank = size() - 1; rank >= 0; --rank) tell_neighbours(rank);
     ranks_[0]->decide();
