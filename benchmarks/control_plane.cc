@@ -47,11 +47,11 @@ class Job {
       request.name = fmt::format("layer{}/gradient", tensor);
       for (auto& rank : ranks_) rank->announce(request);
     }
-    for (int rank = size() - 1; rank >= 0; --rank) tell_neighbours(rank);
+    for (int rank = size() - 1; rank >= 0; --rank) flush_to_neighbours(rank);
     ranks_[0]->decide();
     Plan plan;
     for (int rank = 0; rank < size(); ++rank) {
-      tell_neighbours(rank);
+      flush_to_neighbours(rank);
       if (!ranks_[rank]->next_plan(plan) || plan.responses.size() != kTensors) {
         must(internal_error("an unchanged step has to be one plan"));
       }
@@ -76,7 +76,7 @@ class Job {
            static_cast<double>(values.size());
   }
 
-  void tell_neighbours(int rank) {
+  void flush_to_neighbours(int rank) {
     must(ranks_[rank]->flush([&](int to, ConstBytes message, Urgency) {
       for (const int end : {rank, to}) {
         ++messages_[end];

@@ -46,11 +46,11 @@ int mpi_size() {
 hvd_store* meet() {
   char secret[HVD_SECRET_TEXT] = {};
   int port = 0;
-  hvd_store* store = nullptr;
+  hvd_store* rendezvous = nullptr;
   if (mpi_rank() == 0) {
     hvd_make_secret(secret);
     must_do(hvd_store_start(secret, "127.0.0.1", /*tls=*/0, &rendezvous));
-    port = hvd_store_port(store);
+    port = hvd_store_port(rendezvous);
   }
   MPI_Bcast(secret, sizeof(secret), MPI_CHAR, 0, MPI_COMM_WORLD);
   MPI_Bcast(&port, 1, MPI_INT, 0, MPI_COMM_WORLD);
@@ -158,15 +158,15 @@ void small(int rounds) {
   auto tensors = make_tensors("small", {1});
   std::vector<double> mpi;
   std::vector<double> ours;
-  std::vector<double> through_keeper;
+  std::vector<double> through_engine;
   float value = 0;
   for (int round = 0; round < rounds; ++round) {
     mpi.push_back(median_of(
         2000, [&] { MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); }));
     ours.push_back(median_of(2000, [&] { reduce(tensors[0]); }));
-    through_keeper.push_back(median_of(500, [&] { finish(submit(tensors[0], 0)); }));
+    through_engine.push_back(median_of(500, [&] { finish(submit(tensors[0], 0)); }));
   }
-  print("4 B", {{"openmpi", mpi}, {"ours", ours}, {"submitted without waiting", through_keeper}});
+  print("4 B", {{"openmpi", mpi}, {"ours", ours}, {"submitted without waiting", through_engine}});
 }
 
 void many_tensors(int rounds) {
@@ -223,7 +223,7 @@ void idle(int /*rounds*/) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 5;
-  hvd_store* store = hvd::bench::meet();
+  hvd_store* rendezvous = hvd::bench::meet();
   // A job for each: no training script has the tensors of all of them.
   for (const auto scenario :
        {hvd::bench::small, hvd::bench::many_tensors, hvd::bench::many_layers, hvd::bench::idle}) {
@@ -232,7 +232,7 @@ int main(int argc, char** argv) {
     MPI_Barrier(MPI_COMM_WORLD);
     hvd_shutdown();
   }
-  hvd_store_stop(store);
+  hvd_store_stop(rendezvous);
   std::error_code ignored;
   if (hvd::bench::mpi_rank() == 0) std::filesystem::remove(hvd::bench::trace_file(), ignored);
   MPI_Finalize();
