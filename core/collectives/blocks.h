@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One buffer as the blocks of all ranks side by side, in rank order, each of its own size.
+// Blocks: offsets in a buffer that holds one block per rank, in rank order and without gaps. Blocks
+// may differ in size and may be empty. All sizes and offsets are bytes.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace hvd {
 
 class Blocks {
  public:
+  // `bytes_of[r]` is the size of rank r's block. It is copied.
   explicit Blocks(std::span<const size_t> bytes_of) {
     begin_.reserve(bytes_of.size() + 1);
     begin_.push_back(0);
@@ -39,12 +41,13 @@ class Blocks {
   std::vector<size_t> begin_;
 };
 
-// Copies between areas of equal size that are the same or apart; both may be empty.
+// Copies `from` to `to`, which have equal sizes. They are the same memory, in which case nothing
+// happens, or do not overlap. Both may be empty.
 inline void copy_bytes(Bytes to, ConstBytes from) {
   if (to.data() != from.data()) copy_bytes(to.data(), from.data(), from.size());
 }
 
-// The next at most `most` bytes of `all` from `offset` on.
+// At most `most` bytes of `all` from `offset` on; empty when `offset` is at or behind the end.
 template <typename Byte>
 std::span<Byte> segment_at(std::span<Byte> all, size_t offset, size_t most) {
   if (offset >= all.size()) return {};

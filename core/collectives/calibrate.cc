@@ -14,8 +14,8 @@
 namespace hvd {
 namespace {
 
-constexpr int kPings = 20;
-constexpr int kBursts = 3;
+constexpr int kPings = 20;                 // round trips of 1 byte, for the latency
+constexpr int kBursts = 3;                 // for the bandwidth
 constexpr size_t kBurstBytes = 256 << 10;  // 2 ms at 1 Gbit/s
 
 using Clock = std::chrono::steady_clock;
@@ -23,8 +23,9 @@ double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// The quickest of `times` sends of `out` from `first` to `second`, answered by one byte. Only the
-// first rank of the pair learns it. The quickest, because everything that disturbs adds time.
+// Microseconds of the quickest of `times` round trips: `first` sends `out` to `second`, which
+// answers with one byte. The quickest, because a disturbance can only add time. The second rank of
+// the pair gets 0.
 Result<double> quickest_answer(Transport& transport, std::pair<int, int> pair, Bytes out, int times,
                                Deadline deadline) {
   std::byte answer{};
@@ -50,10 +51,12 @@ Result<LinkCost> measure_link(Transport& transport, std::pair<int, int> pair, De
   HVD_TRY_ASSIGN(const double ping,
                  quickest_answer(transport, pair, Bytes(burst).first(1), kPings, deadline));
   HVD_TRY_ASSIGN(const double loaded, quickest_answer(transport, pair, burst, kBursts, deadline));
-  // A burst that took little longer than a ping says only that the link is fast.
+  // A burst that took hardly longer than a ping gives no bandwidth: the difference is noise. At
+  // least 1/8 of its time counts as transfer.
   return LinkCost{ping / 2, kBurstBytes / std::max(loaded - ping, loaded / 8)};
 }
 
+// Bytes of float32 per microsecond that this rank adds. The arrays stay in the outer caches.
 double measure_combine() {
   const auto sum = Reduction::make(ReduceOp::kSum, DType::kFloat32, 1);
   std::vector<std::byte> into(kBurstBytes);
@@ -68,7 +71,7 @@ double measure_combine() {
   return kBurstBytes / best;
 }
 
-// The lowest two ranks on different hosts, or on the same one.
+// The two lowest ranks on different hosts, or on the same host.
 std::optional<std::pair<int, int>> find_pair(const Topology& topology, bool same_host) {
   if (!same_host) {
     if (topology.hosts() < 2) return std::nullopt;
@@ -84,7 +87,8 @@ std::optional<std::pair<int, int>> find_pair(const Topology& topology, bool same
 }  // namespace
 
 Result<CostModel> calibrate(Transport& transport, Deadline deadline) {
-  // Everybody adds what it measured to zeros; each figure is measured by one rank alone.
+  // Exactly one rank measures each figure and the other ranks hold 0 for it, so that the sum below
+  // gives every rank the same bits.
   CostModel defaults;
   double figures[5] = {};
   const auto measure = [&](bool same_host, double* into, const LinkCost& unknown) -> Status {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A buffer cut into parts of equal size in whole elements; the remainder goes to the first parts,
-// one element each. With fewer elements than parts the last ones are empty.
+// Chunks: a buffer cut into parts of equal size, in whole elements. The first parts have one
+// element more when the division leaves a remainder. With fewer elements than parts the last parts
+// are empty. For ring and halving-doubling; Slices (slices.h) cuts along cache lines instead.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +19,13 @@ class Chunks {
         each_(bytes / element_size / parts),
         longer_(bytes / element_size % parts) {}
 
-  // Where chunk `index` begins; for index = parts, the end of the buffer.
+  // Offset in bytes of chunk `index`; for index = parts, the size of the buffer.
   size_t begin(int index) const {
     return (index * each_ + std::min(static_cast<size_t>(index), longer_)) * element_size_;
   }
 
   Bytes of(Bytes data, int index) const { return of(data, index, index + 1); }
-  // Chunks first … last - 1, which lie side by side.
+  // Chunks first … last - 1, which are adjacent.
   Bytes of(Bytes data, int first, int last) const {
     return data.subspan(begin(first), begin(last) - begin(first));
   }
@@ -32,7 +33,7 @@ class Chunks {
  private:
   size_t element_size_;
   size_t each_;    // elements in each chunk
-  size_t longer_;  // how many of the first chunks have one element more
+  size_t longer_;  // number of chunks, the first ones, that have one element more
 };
 
 }  // namespace hvd

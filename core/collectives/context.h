@@ -30,7 +30,8 @@ struct CollectiveContext {
   // One user at a time: an algorithm that calls another one with this context must have finished
   // with the memory that it got from here.
   Scratch& scratch;
-  // Of the call as a whole. All ranks may have different ones; the first that passes ends all.
+  // Of the call as a whole, or of the time without progress (Deadline::without_progress_for). When
+  // it passes on one rank, the communicator ends on all ranks.
   Deadline deadline;
   // Equal on all ranks, because each rank chooses its algorithm alone. Allreduce uses all of them,
   // reducescatter only `deterministic`, the other collectives none.

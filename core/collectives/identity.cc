@@ -33,7 +33,8 @@ void fill_number(ReduceOp op, Bytes data) {
   std::fill(data.begin(), data.end(), std::byte{0});
 }
 
-// The bits of 1 and of infinity; zero and the sign are the same for both kinds of 16-bit floats.
+// `one` and `infinity` are bit patterns. The patterns of 0 and of the sign are the same for float16
+// and bfloat16.
 void fill_half(ReduceOp op, Bytes data, uint16_t one, uint16_t infinity) {
   switch (op) {
     case ReduceOp::kProduct: return fill(data, one);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a message costs, for choosing between algorithms: latency plus bytes over bandwidth.
+// message_cost(): the cost of one message, latency + bytes, by which allgather, broadcast and
+// reducescatter choose their algorithm. Allreduce, whose choice matters most, has a finer model in
+// microseconds (select.h), which calibrate.h can measure.
 //
-// Only the ratio of the two matters for a choice, so costs are counted in bytes: a latency costs
-// what the link could have carried meanwhile. Measured latency times bandwidth is about 7 us times
-// 2.5 GB/s for TCP between hosts, and 0.3 us times 10 GB/s up to 3 us times 5 GB/s through shared
-// memory with and without a core for each rank: of one size, so one figure serves every link.
-// Integers, so that the choice is equal on all ranks whatever their processor.
+// Only the ratio of latency and bandwidth matters for a choice, so costs are in bytes: a latency
+// costs the bytes that the link could have carried in that time. Measured latency times bandwidth
+// is about 7 us times 2.5 GB/s for TCP between hosts, and 0.3 us times 10 GB/s (a core for each
+// rank) up to 3 us times 5 GB/s (without) through shared memory. These have the same order of
+// magnitude, so one figure serves every link.
+//
+// Costs are integers, so that all ranks choose alike whatever their processor.
 #pragma once
 
 #include <bit>
@@ -13,15 +17,17 @@
 
 namespace hvd {
 
+// About 7 us times 2.5 GB/s.
 inline constexpr size_t kLatencyBytes = 16 << 10;
 
-// What is forwarded at once by algorithms that pass data on while it still arrives. At 10 Gbit/s
-// 64 KiB loses 14 points of bandwidth to overhead, and 1 MiB two points and a longer pipeline.
+// Segment size of algorithms that forward data while it still arrives. At 10 Gbit/s 64 KiB lose 14
+// percentage points of bandwidth to overhead; 1 MiB loses two points and makes the pipeline longer.
 inline constexpr size_t kSegmentBytes = 256 << 10;
 
 constexpr size_t message_cost(size_t bytes) { return kLatencyBytes + bytes; }
 
-// Rounds in which the number of ranks that know something can double until all do.
+// ceil(log2(ranks)): the rounds after which all ranks have a message when the number of ranks that
+// have it doubles in every round.
 constexpr int doublings(int ranks) {
   return ranks <= 1 ? 0 : std::bit_width(static_cast<unsigned>(ranks - 1));
 }

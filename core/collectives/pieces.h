@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory in pieces that a collective treats as one buffer, the pieces side by side in their order:
-// how many tensors travel as one without being copied together first.
+// Pieces: scattered memory that a collective treats as one buffer, the pieces one after the other.
+// With it a batch of many tensors is one operation, without a copy into one buffer first.
 #pragma once
 
 #include <algorithm>
@@ -12,25 +12,28 @@
 
 namespace hvd {
 
-// What is read and what is written. They are the same memory or lie apart; if apart, `in` keeps its
-// content. Both are aligned to their elements, and `bytes`, which may be 0, is whole elements.
+// One tensor: a collective reads `in` and writes `out`. They are the same memory or do not overlap;
+// in the second case `in` keeps its content. Both are aligned to their elements. `bytes` is a whole
+// number of elements and may be 0.
 struct Piece {
   const std::byte* in;
   std::byte* out;
   size_t bytes;
 };
 
-// Finds places in a list of pieces, which it borrows. Offsets count from the front of the first.
+// Translates an offset in the one buffer to a place in the pieces. It borrows the list, which must
+// outlive it. Offsets are bytes from the front of the first piece.
 class Pieces {
  public:
   explicit Pieces(std::span<const Piece> pieces);
 
   size_t total() const { return total_; }
 
-  // As much of one piece as lies at `offset`, at most `most` bytes. `offset` is below total().
+  // The rest, from `offset` on, of the piece that holds `offset`; at most `most` bytes. `offset` is
+  // less than total().
   Piece at(size_t offset, size_t most) const { return part(index_of(offset), offset, most); }
 
-  // Calls visit(part) for the parts of pieces that make up the range, in order; none is empty.
+  // Calls visit(part) for the parts of pieces that make up the range, in order. No part is empty.
   template <typename Visit>
   void for_each(size_t offset, size_t bytes, Visit visit) const {
     for (size_t index = index_of(offset); bytes > 0; ++index) {
@@ -59,7 +62,7 @@ class Pieces {
   }
 
   const std::span<const Piece> pieces_;
-  // Where each piece begins; empty for a single one, so that a small allreduce allocates nothing.
+  // Offset of each piece; empty for a single piece, so that a small allreduce allocates nothing.
   std::vector<size_t> begin_;
   size_t total_ = 0;
 };

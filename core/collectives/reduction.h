@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one allreduce or reducescatter does to its elements, resolved once per operation from op,
-// dtype and factors: result = postscale · reduce(prescale · x), divided by the number of ranks for
-// Average. Algorithms call prepare once on their own input, combine in any grouping, and finish
-// exactly once per element of the result; most do so on the 1/n of the elements that a rank owns
-// half-way, which makes Average free.
+// Reduction: the arithmetic of one allreduce or reducescatter, resolved once per operation from op,
+// dtype and factors:
+//
+//   result = postscale · (prescale · x0 ∘ prescale · x1 ∘ …), divided by the number of ranks for
+//            Average
+//
+// An algorithm calls prepare() once on its own input, combine() in any grouping, and finish()
+// exactly once per element of the result. Most algorithms call finish() after the reduce-scatter
+// phase, when each rank owns 1/n of the elements, so that Average costs 1/n of a pass over the
+// buffer.
+//
+// A small value without memory of its own; const calls are safe from any thread. Buffers are whole
+// elements and aligned to them.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +26,7 @@
 
 namespace hvd {
 
-// The numbers are those of the Python API (hvd.Average and so on): they never change.
+// The numbers are those of the Python API (hvd.Average and so on) and must not change.
 enum class ReduceOp : uint8_t {
   kAverage = 0,
   kSum = 1,
@@ -32,7 +40,8 @@ std::string_view to_string(ReduceOp op);
 
 class Reduction {
  public:
-  // `ranks` is what Average divides by. Fails for Adasum, which is no elementwise reduction.
+  // `ranks`, at least 1, is the divisor of Average. kInvalidArgument for Adasum, which is not an
+  // elementwise reduction (adasum.h), and for ranks < 1.
   static Result<Reduction> make(ReduceOp op, DType dtype, int ranks, double prescale = 1.0,
                                 double postscale = 1.0);
 
@@ -43,17 +52,17 @@ class Reduction {
   void prepare(Bytes data) const;
   bool needs_prepare() const { return prescale_ != 1.0; }
 
-  // into = into ∘ from; equal sizes.
+  // into = into ∘ from. The sizes are equal.
   void combine(Bytes into, ConstBytes from) const;
-  // out = in[0] ∘ in[1] ∘ …, with one rounding for the 16-bit floats. All of out.size() bytes.
+  // out = in[0] ∘ in[1] ∘ …, each of out.size() bytes, with one rounding for the 16-bit floats.
   void combine_all(Bytes out, std::span<const std::byte* const> in) const;
 
   // Applies Average's division and postscale in place.
   void finish(Bytes data) const;
   bool needs_finish() const { return divisor_ != 1 || postscale_ != 1.0; }
 
-  // The same without prepare, and with neither prepare nor finish: for the stages of an algorithm
-  // that reduces in several.
+  // This reduction without prepare(), and without prepare() and finish(): for the stages of an
+  // algorithm that reduces in several stages (two_level.cc).
   Reduction without_prepare() const;
   Reduction combine_only() const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks as a ring that enters and leaves every host once, so that a link between hosts carries
-// what passes round once however the ranks are numbered.
+// Ring: the ranks ordered host by host. The ring enters and leaves every host once, so that each
+// link between hosts carries the circulating data once, however the ranks are numbered.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,8 @@ class Ring {
     }
   }
 
-  // The rank that is `hops` to the right of this one, or -hops to the left; at most once round.
+  // The rank `hops` places to the right of this one, or -hops to the left. |hops| is at most the
+  // number of ranks.
   int at(int hops) const {
     const int size = static_cast<int>(ranks_.size());
     return ranks_[(position_ + hops + size) % size];

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Working memory that a caller keeps from one collective to the next. It grows to the largest size
-// ever asked for and never shrinks: the first touch of fresh pages costs several times as much as
-// the collective that uses them.
+// Scratch: working memory that a caller keeps from one collective to the next. It grows to the
+// largest size ever requested and never shrinks, because the first touch of fresh pages costs
+// several times as much as the collective that uses them.
+//
+// Not thread-safe: one user at a time. Throws std::bad_alloc without memory, and is then empty.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +16,14 @@ namespace hvd {
 
 class Scratch {
  public:
-  static constexpr size_t kAlignment = 64;  // a cache line, and the widest vector there is
+  static constexpr size_t kAlignment = 64;  // bytes: a cache line and the widest vector (AVX-512)
 
-  // `bytes` of memory with any content, aligned to kAlignment. Memory got before is gone: a
-  // function that needs two areas asks once and divides what it gets.
+  // `bytes` of memory with undefined content, aligned to kAlignment. Invalidates the memory of
+  // earlier calls: a function that needs two areas calls once and divides the result.
   Bytes get(size_t bytes) {
     if (bytes > capacity_) {
-      memory_.reset();  // first, so that the old and the new area are never held together
-      capacity_ = 0;    // in case there is no memory
+      memory_.reset();  // first, so that the old and the new area never exist together
+      capacity_ = 0;    // in case the allocation throws
       const size_t rounded = round_up(bytes, kAlignment);
       memory_.reset(new (std::align_val_t{kAlignment}) std::byte[rounded]);
       capacity_ = rounded;

@@ -25,8 +25,9 @@ constexpr Name kNames[] = {
     {AllreduceAlgorithm::kTwoLevel, "two_level"},
 };
 
-// A round in which each of the first `ranks` ranks sends to `to(rank)`: as slow as the host from
-// which most ranks send to other hosts at once.
+// Cost of a round in which each of the first `ranks` ranks sends to `to(rank)`. The round is as
+// slow as the host from which the most ranks send to other hosts at the same time, because they
+// share its link.
 template <typename To>
 Cost round_cost(const Topology& topology, int ranks, const CostModel& model, To to) {
   std::vector<int> leaving(topology.hosts(), 0);
@@ -39,8 +40,9 @@ Cost round_cost(const Topology& topology, int ranks, const CostModel& model, To 
   return {model.between_hosts.latency_us, most / model.between_hosts.bytes_per_us};
 }
 
-// Both algorithms for powers of two: `all_data` when every round carries the whole buffer, else
-// `distance` parts of it, there and back.
+// Cost of both algorithms for powers of two. `all_data`: recursive doubling, in which every round
+// carries the whole buffer. Otherwise halving-doubling, in which the rounds at `distance` (one of
+// each phase) carry distance/ranks of the buffer.
 Cost doubling_cost(const Topology& topology, const CostModel& model, bool all_data) {
   const int ranks = static_cast<int>(std::bit_floor(static_cast<unsigned>(topology.size())));
   const int folded = topology.size() - ranks;
@@ -61,7 +63,8 @@ Cost doubling_cost(const Topology& topology, const CostModel& model, bool all_da
   return total;
 }
 
-// The ring passes through each host once. Adding goes on while segments are on the way.
+// The ring enters and leaves each host once. Ranks add while segments are in flight, so in the
+// reduce-scatter phase the slower of sending and adding counts.
 Cost ring_cost(const Topology& topology, const CostModel& model) {
   const int n = topology.size();
   const int crossings = topology.hosts() > 1 ? topology.hosts() : 0;
@@ -76,12 +79,15 @@ Cost ring_cost(const Topology& topology, const CostModel& model) {
   return total;
 }
 
-// Measured on two cores: 64 MiB take 7.8 ms with 2 ranks and 16.7 ms with 4.
+// Two rounds of marks, and a time per byte that grows with the ranks, because they share the memory
+// bandwidth. Measured on two cores: 64 MiB take 7.8 ms with 2 ranks and 16.7 ms with 4.
 Cost shared_memory_cost(int ranks, const CostModel& model) {
   return {2 * model.within_host.latency_us, ranks / (2 * model.within_host.bytes_per_us)};
 }
 
-// Between hosts, small data takes few rounds and large data the least traffic.
+// Shared memory within the host, plus one rank per host between hosts: the latencies of recursive
+// doubling, which small data uses, and the traffic of halving-doubling or the ring, which large
+// data uses. A lower bound for sizes between them.
 Cost two_level_cost(const Topology& topology, const CostModel& model) {
   std::vector<int> one_each(topology.hosts());
   std::iota(one_each.begin(), one_each.end(), 0);
@@ -94,7 +100,7 @@ Cost two_level_cost(const Topology& topology, const CostModel& model) {
           inside.us_per_byte + std::min(halving.us_per_byte, ring.us_per_byte)};
 }
 
-// Whether the ranks are placed as `algorithm` needs them.
+// Ok when the placement of the ranks allows `algorithm`.
 Status possible(AllreduceAlgorithm algorithm, const Topology& topology, bool share_memory) {
   if (algorithm == AllreduceAlgorithm::kSharedMemory && (topology.hosts() > 1 || !share_memory)) {
     return precondition(fmt::format(
@@ -116,15 +122,18 @@ bool contains(std::span<const AllreduceAlgorithm> offered, AllreduceAlgorithm al
   return std::find(offered.begin(), offered.end(), algorithm) != offered.end();
 }
 
-// The chunk that an element falls into decides in which order a ring adds its values.
+// A ring adds the values of an element in an order that depends on the chunk that contains it.
 bool is_deterministic(AllreduceAlgorithm algorithm) {
   return algorithm != AllreduceAlgorithm::kRing;
 }
 
-// What to choose from by cost. Shared memory was measured to be quickest at every size. In
-// deterministic mode the choice must not show in the bits, because fusion changes sizes: two levels
-// add in another order than recursive doubling and halving-doubling, which add in the same, so it
-// is always the former where that is possible, and the latter everywhere else.
+// The candidates that are compared by cost. Shared memory was measured to be quickest at every
+// size, so where it is possible it is the only one.
+//
+// In deterministic mode the choice must not show in the bits, because fusion changes sizes. Two
+// levels add in another order than recursive doubling and halving-doubling, which add in the same
+// order. So two levels is the only candidate where it is possible, and the other two are candidates
+// elsewhere.
 std::vector<AllreduceAlgorithm> worth_comparing(const Topology& topology, bool share_memory,
                                                 bool deterministic,
                                                 std::span<const AllreduceAlgorithm> offered) {
@@ -181,7 +190,7 @@ Result<AllreduceSelector> AllreduceSelector::make(const Topology& topology, bool
                                                   const AllreduceOptions& options,
                                                   std::span<const AllreduceAlgorithm> offered) {
   AllreduceSelector selector;
-  // A rank alone has nothing to exchange, and no placement that an algorithm could ask for.
+  // A single rank exchanges nothing, so it accepts every algorithm whatever placement that needs.
   if (options.algorithm != AllreduceAlgorithm::kAuto && topology.size() > 1) {
     HVD_TRY(possible(options.algorithm, topology, share_memory));
     if (!contains(offered, options.algorithm)) {

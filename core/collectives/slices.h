@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts bytes into one slice per rank along cache lines, so that two ranks never write to the same
-// line. Every element size divides a line, so no element is cut. The last slices may be empty.
+// Slices: a buffer cut into one slice per rank along cache lines, so that two ranks never write to
+// the same line. Every element size divides a line, so no element is cut. All slices have the same
+// size except the last ones, which are shorter or empty. Sizes and offsets are bytes.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace hvd {
 
 class Slices {
  public:
-  static constexpr size_t kLine = 64;
+  static constexpr size_t kLine = 64;  // bytes of a cache line
 
   Slices(size_t bytes, int count)
       : bytes_(bytes), width_(round_up((bytes + count - 1) / count, kLine)) {}

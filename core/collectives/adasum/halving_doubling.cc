@@ -12,7 +12,8 @@ namespace {
 
 using kernels::Products;
 
-// What one call works with; made on the stack by halving_doubling_adasum.
+// The state of one call of halving_doubling_adasum, on its stack. `context` and `counts` must
+// outlive it.
 class Run {
  public:
   Run(const CollectiveContext& context, Bytes data, std::span<const size_t> counts, DType dtype)
@@ -24,16 +25,17 @@ class Run {
         theirs_(counts.size()),
         fold_(context.rank(), context.size()),
         piece_{0, data.size() / element_} {
-    // A rank that takes in another one needs room for its whole vector, else for half of one.
+    // Room for the whole vector of the partner beyond p, if there is one, else for half a vector.
     const size_t half = piece_.count - piece_.count / 2;
     if (in_tree())
       arrived_ = context.scratch.get((fold_.partner() < 0 ? half : piece_.count) * element_);
   }
 
+  // Whether this rank is one of the p ranks of the tree.
   bool in_tree() const { return fold_.stays(); }
   Bytes piece() const { return at(piece_); }
 
-  // A rank beyond the power of two gives its vector to its partner, which adds it to its own.
+  // A rank beyond p sends its vector to its partner, which combines both.
   Status fold_in() {
     if (fold_.partner() < 0) return Status::ok();
     if (!in_tree()) return context_.send(fold_.partner(), data_);
@@ -42,7 +44,8 @@ class Run {
     pair_.blend(piece_, data_.data(), data_.data(), arrived_.data(), sums_);
     return Status::ok();
   }
-  // It gets the result into the same place: that comes only once the partner has all of the vector.
+  // The result overwrites the vector that was sent. No flush is needed first: the partner can send
+  // the result only after it has received all of the vector.
   Status fold_out() { return hvd::fold_out(context_, fold_, data_); }
 
   // After the level of distance p/2, piece() is this rank's 1/p of the result.
@@ -50,7 +53,7 @@ class Run {
     for (int distance = 1; distance < fold_.ranks(); distance *= 2) HVD_TRY(halve(distance));
     return Status::ok();
   }
-  // Undoes the halving, last level first; now the pieces are results.
+  // Exchanges the results: repeats the levels in reverse order and rejoins the halves.
   Status gather() {
     for (int distance = fold_.ranks() / 2; distance >= 1; distance /= 2) {
       const VectorPart theirs = given_away_.back();
@@ -71,6 +74,8 @@ class Run {
     return context_.exchange(other, out, other, in);
   }
 
+  // One level: keeps half of the piece, sends the other, and combines the kept half of both
+  // vectors.
   Status halve(int distance) {
     const VectorPart low{piece_.first, piece_.count / 2};
     const VectorPart high{low.first + low.count, piece_.count - low.count};
@@ -90,8 +95,8 @@ class Run {
     return Status::ok();
   }
 
-  // Adds up sums_ over the 2 · distance ranks that hold pieces of the same pair. Recursive doubling
-  // in which both sides add the same two numbers, so that all of them get the same bits.
+  // Adds up sums_ over the 2 · distance ranks that hold pieces of the same pair, by recursive
+  // doubling. Both sides of an exchange add the same two numbers, so all ranks get the same bits.
   Status sum_over_block(int distance) {
     for (int hop = 1; hop <= distance; hop *= 2) {
       HVD_TRY(exchange(hop, std::as_bytes(std::span(sums_)),
@@ -109,12 +114,12 @@ class Run {
   const Bytes data_;
   const size_t element_;
   const AdasumPair pair_;
-  std::vector<Products> sums_;  // one per tensor
-  std::vector<Products> theirs_;
+  std::vector<Products> sums_;    // one per tensor
+  std::vector<Products> theirs_;  // the partner's
   const Fold fold_;
-  VectorPart piece_;  // what this rank holds of the vector of its block
-  std::vector<VectorPart> given_away_;
-  Bytes arrived_;
+  VectorPart piece_;                    // the part of its block's vector that this rank holds
+  std::vector<VectorPart> given_away_;  // one per level: the halves that partners hold
+  Bytes arrived_;                       // scratch for received vectors
 };
 
 void scale(DType dtype, Bytes data, double factor) {
@@ -133,7 +138,7 @@ Status halving_doubling_adasum(const CollectiveContext& context, Bytes data,
   HVD_TRY(run.fold_in());
   if (run.in_tree()) {
     HVD_TRY(run.reduce());
-    scale(dtype, run.piece(), postscale);  // each rank its own piece, before all get it
+    scale(dtype, run.piece(), postscale);  // each rank scales its own piece only, before the gather
     HVD_TRY(run.gather());
   }
   return run.fold_out();

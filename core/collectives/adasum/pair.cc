@@ -8,7 +8,8 @@
 namespace hvd {
 namespace {
 
-// 1 for a vector that is all but zero, where the quotient says nothing and may overflow.
+// 1 - dot / 2|v|². 1 for a vector that is almost zero, where the quotient is meaningless and may
+// overflow.
 double coefficient(double dot, double squared) {
   static const double least = std::sqrt(DBL_MIN);
   return squared < least ? 1.0 : 1.0 - dot / (2.0 * squared);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adasum of one pair of vectors that hold several tensors side by side, or of a piece of them.
+// AdasumPair: Adasum of one pair of fused vectors, which hold several tensors one after the other,
+// or of a piece of such vectors.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +18,22 @@ struct VectorPart {
   size_t count = 0;
 };
 
+// Stateless except for the layout of the vector. `counts` must outlive it.
 class AdasumPair {
  public:
   AdasumPair(DType dtype, std::span<const size_t> counts) : dtype_(dtype), counts_(counts) {}
 
-  // The products of `piece` alone, one entry per tensor; adding them up over all pieces gives those
-  // of the whole. `a` and `b` hold just the piece.
+  // The products of `piece` alone, one entry per tensor. Their sum over all pieces of a vector
+  // gives the products of the whole. `a` and `b` point to the piece, not to the vector.
   void measure(VectorPart piece, const std::byte* a, const std::byte* b,
                std::span<kernels::Products> of_tensor) const;
-  // out = adasum(a, b) in this piece, given the products of whole tensors. `out` may be `a` or `b`.
+  // out = adasum(a, b) for this piece, from the products of whole tensors. `out` may be `a` or `b`.
   void blend(VectorPart piece, std::byte* out, const std::byte* a, const std::byte* b,
              std::span<const kernels::Products> of_tensor) const;
 
  private:
-  // Calls visit(tensor, byte offset in the piece, elements) for what each tensor has in the piece.
+  // Calls visit(tensor, byte offset in the piece, elements) for each tensor with elements in
+  // `piece`.
   template <typename Visit>
   void for_each_tensor(VectorPart piece, Visit visit) const;
 

@@ -10,11 +10,11 @@
 namespace hvd {
 namespace {
 
-// A copy of a byte costs a quarter of sending it: 10 GB/s beyond the caches against 2.5.
+// Copying a byte costs a quarter of sending it: 10 GB/s beyond the caches against 2.5 GB/s.
 constexpr size_t kCopiesPerSend = 4;
 
-// In round k the busiest rank sends 2^k blocks: with one large block that is the large one each
-// time. Everything is copied once at the end.
+// In round k the busiest rank sends 2^k blocks. When one block is large, some rank sends it in
+// every round. Everything is copied once at the end.
 size_t bruck_cost(const Blocks& blocks, int ranks) {
   size_t cost = blocks.total() / kCopiesPerSend;
   for (int have = 1; have < ranks; have *= 2) {
@@ -24,7 +24,7 @@ size_t bruck_cost(const Blocks& blocks, int ranks) {
   return cost;
 }
 
-// Each link carries all blocks but one, and a segment of the largest block needs n - 1 hops.
+// Each link carries all blocks except one, and a segment of the largest block needs n - 1 hops.
 size_t ring_cost(const Blocks& blocks, int ranks) {
   const size_t hops = static_cast<size_t>(ranks) - 1;
   const size_t segment = std::min(blocks.largest(), kSegmentBytes);
@@ -33,8 +33,8 @@ size_t ring_cost(const Blocks& blocks, int ranks) {
 
 }  // namespace
 
-// With several ranks on a host the ring is still right for large data: it crosses each link between
-// hosts once, as the leaders would, and needs no second pass inside the host.
+// With several ranks on a host the ring is still the choice for large data: it crosses each link
+// between hosts once, as two levels do, and needs no second pass inside the host.
 AllgatherAlgorithm choose_allgather(std::span<const size_t> bytes_of, const Topology& topology) {
   const Blocks blocks(bytes_of);
   const int ranks = topology.size();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allgather: every rank gets what all ranks have, side by side in rank order. Ranks may have
-// different amounts, also nothing; every rank knows how much each has.
+// Allgather: every rank gets the blocks of all ranks, one after the other in rank order. Blocks may
+// differ in size and may be empty; every rank knows all sizes.
 //
-// In all functions: `mine` are this rank's bytes_of[rank()] bytes; `out` has room for the sum of
-// `bytes_of` and is apart from `mine`, unless `mine` already lies where it belongs in `out`.
+// In all functions: `mine` is this rank's block of bytes_of[rank()] bytes. `out` has room for the
+// sum of `bytes_of`. `mine` is at its own place in `out` or does not overlap `out`. Below, n is the
+// number of ranks and B the size of `out`.
 #pragma once
 
 #include <span>
@@ -14,25 +15,32 @@
 
 namespace hvd {
 
-// log2(n) rounds in which what a rank holds doubles; one contiguous message per round, and one
-// copy of everything at the end.
+// Bruck: ceil(log2(n)) rounds, in each of which the number of blocks that a rank holds doubles. One
+// contiguous message per round, (n-1)/n · B bytes in all, one copy of B at the end, and B bytes of
+// scratch. The fewest latencies; for small B. With one large block among small ones the busiest
+// rank sends the large one in every round, so it stops paying early.
 Status bruck_allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
                        std::span<const size_t> bytes_of);
 
-// Blocks travel once round the ring, straight into place, forwarded in segments as they arrive so
-// that one large block among small ones does not stop the others. n - 1 latencies.
+// Ring: every block travels once round the ring, directly into its place in `out`. (n-1)/n · B
+// bytes, n - 1 latencies, no scratch; for large B. Blocks are forwarded in segments as
+// they arrive, so that one large block does not delay the small ones. Each link between hosts
+// carries every block once.
 Status ring_allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
                       std::span<const size_t> bytes_of);
 
-// The leader of each host collects its ranks' blocks, leaders exchange, leaders give everything to
-// their ranks: the latency between hosts is paid log2(hosts) times.
+// Two levels: the leader of each host collects the blocks of its ranks, the leaders run an
+// allgather, and each leader broadcasts everything within its host. Messages between hosts cost
+// log2(hosts) latencies instead of log2(n); for small B and several ranks per host. Large B takes
+// the ring, which also crosses each link once and needs no second pass inside the host.
 Status two_level_allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
                            std::span<const size_t> bytes_of);
 
 enum class AllgatherAlgorithm { kBruck, kRing, kTwoLevel };
+// For jobs that cannot use shared memory among all ranks. Equal on all ranks.
 AllgatherAlgorithm choose_allgather(std::span<const size_t> bytes_of, const Topology& topology);
 
-// With the algorithm that costs least.
+// Through shared memory if all ranks are on one host and have it, else with choose_allgather().
 Status allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
                  std::span<const size_t> bytes_of);
 

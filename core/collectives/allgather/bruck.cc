@@ -6,9 +6,11 @@
 
 namespace hvd {
 
-// In `held` the blocks stand in the order rank(), rank() + 1, … round to rank() - 1. A rank that
-// holds the first `have` of them gets the next ones from the rank `have` to its right, where they
-// are the first, and gives its own first ones to the rank `have` to its left.
+// `held` has the blocks in the order rank(), rank() + 1, …, n - 1, 0, …, rank() - 1. A rank that
+// holds the first `have` of them receives the next `count` ones from the rank `have` to its right,
+// where they are the first, and sends its own first `count` to the rank `have` to its left. The
+// last round moves the remaining n - have blocks. At the end two copies put the blocks into rank
+// order.
 Status bruck_allgather(const CollectiveContext& context, ConstBytes mine, Bytes out,
                        std::span<const size_t> bytes_of) {
   const int size = context.size();

@@ -16,7 +16,8 @@ Status ring_allgather(const CollectiveContext& context, ConstBytes mine, Bytes o
   const Bytes own = blocks.of(out, context.rank());
   copy_bytes(own, mine);
   if (context.size() > 1) HVD_TRY(context.send(ring.at(1), own));
-  // From the left come the blocks of at(-1), at(-2), …; the last one is the right neighbour's own.
+  // The left neighbour sends the blocks of at(-1), at(-2), … in this order. The last one is the
+  // right neighbour's own block, so it is not forwarded.
   for (int hop = 1; hop < context.size(); ++hop) {
     const Bytes block = blocks.of(out, ring.at(-hop));
     for (size_t done = 0; done < block.size(); done += kSegmentBytes) {

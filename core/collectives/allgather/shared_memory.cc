@@ -7,8 +7,10 @@
 
 namespace hvd {
 
-// In each turn every rank offers the next piece of its part and fetches those of the others. The
-// next turn is filled before this one is fetched, so that nobody waits for the slowest copier.
+// In each turn every rank fills its slot with the next piece of its part, of at most one slot, and
+// copies the pieces of its peers to `out`. The turns cover the largest part; a rank with a shorter
+// part raises its mark for an empty slot. A rank fills the slot of turn i + 1 before it reads the
+// slots of turn i, so that no rank waits for the slowest copier.
 Status shared_memory_allgather(Arena& arena, ConstBytes mine, Bytes out,
                                std::span<const size_t> bytes_of, Deadline deadline) {
   const int me = arena.rank();

@@ -10,6 +10,7 @@
 namespace hvd {
 namespace {
 
+// Whether each host holds consecutive ranks, so that its blocks are adjacent in `out`.
 bool hosts_hold_neighbours(const Topology& topology) {
   for (int rank = 1; rank < topology.size(); ++rank) {
     if (topology.host_of(rank) < topology.host_of(rank - 1)) return false;
@@ -17,7 +18,7 @@ bool hosts_hold_neighbours(const Topology& topology) {
   return true;
 }
 
-// Calls visit(block in rank order, the same block in host order) for each rank's block.
+// Calls visit(rank, its block in rank order, its block in host order) for each rank.
 template <typename Visit>
 void for_each_block(const Topology& topology, const Blocks& blocks, Bytes by_rank, Bytes by_host,
                     Visit visit) {
@@ -30,7 +31,7 @@ void for_each_block(const Topology& topology, const Blocks& blocks, Bytes by_ran
   }
 }
 
-// `out` has the blocks of this host; fills in those of the others.
+// On leaders: `out` has the blocks of this host; fills in the blocks of the other hosts.
 Status exchange_between_leaders(const CollectiveContext& context, Bytes out, const Blocks& blocks) {
   const Topology& topology = context.topology();
   const int host = topology.host_of(context.rank());
@@ -44,8 +45,9 @@ Status exchange_between_leaders(const CollectiveContext& context, Bytes out, con
   }
   SubTransport between(context.transport, leaders);
   const Blocks host_blocks(bytes_of_host);
-  // A host with neighbouring ranks has one block in `out`. Otherwise its parts are put side by side
-  // first, and everybody's are put into rank order afterwards.
+  // The blocks of consecutive ranks are one range of `out`. Otherwise the leader packs the blocks
+  // of its host first and unpacks all blocks into rank order afterwards. `packed` is not scratch,
+  // because the allgather between leaders uses that.
   if (hosts_hold_neighbours(topology)) {
     return allgather(context.over(between), host_blocks.of(out, host), out, bytes_of_host);
   }
@@ -80,8 +82,8 @@ Status two_level_allgather(const CollectiveContext& context, ConstBytes mine, By
     }
     HVD_TRY(exchange_between_leaders(context, out, blocks));
   }
-  // When `mine` lies in `out` it is overwritten here with the same bytes: by then the leader has
-  // it.
+  // When `mine` is in `out`, the broadcast overwrites it with the same bytes. The leader has
+  // received it by then.
   SubTransport within(context.transport, local);
   return broadcast(context.over(within), out, /*root=*/0);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allreduce: every rank ends with the reduction of all ranks' data, in place. All ranks call with
-// equal sizes and equal reductions; a failure leaves `data` with any content.
+// Allreduce: every rank gets the reduction of the data of all ranks, in place. All ranks call with
+// equal sizes, reductions and options. `data` is a whole number of elements and aligned to them.
+// After a failure its content is undefined. select.h compares what the algorithms cost; each .cc
+// file explains its algorithm.
 #pragma once
 
 #include <span>
@@ -14,34 +16,38 @@
 
 namespace hvd {
 
-// Any number of ranks. The first and the last give the same bits for the same values, wherever an
-// element lies; a ring does not.
+// For any number of ranks. recursive_doubling and halving_doubling give the same bits for the same
+// values wherever an element is in the buffer; the ring does not.
 Status recursive_doubling_allreduce(const CollectiveContext& context, Bytes data,
                                     const Reduction& reduction);
 Status ring_allreduce(const CollectiveContext& context, Bytes data, const Reduction& reduction);
 Status halving_doubling_allreduce(const CollectiveContext& context, Bytes data,
                                   const Reduction& reduction);
 
-// Needs Transport::hosts_share_memory(). Position-independent when `options` ask for it.
+// Needs Transport::hosts_share_memory(). The bits do not depend on the place of an element when the
+// options ask for `deterministic`.
 Status two_level_allreduce(const CollectiveContext& context, Bytes data,
                            const Reduction& reduction);
 
-// What `algorithm` can be below, for AllreduceSelector.
+// The algorithms that run_allreduce() accepts: the candidates for AllreduceSelector.
 std::span<const AllreduceAlgorithm> offered_allreduce_algorithms();
 
-// With one algorithm, which must be possible on this transport. Callers in a hurry keep a selector
-// and come here.
+// Runs `algorithm`, which must be possible on this transport (AllreduceSelector checks that).
+// kInvalidArgument for kAuto and for broken elements. Frequent callers keep a selector and call
+// this.
 Status run_allreduce(const CollectiveContext& context, AllreduceAlgorithm algorithm, Bytes data,
                      const Reduction& reduction);
 
-// The same for memory in pieces, from `in` to `out` of each; all ranks have equally much in total.
-// Through shared memory the pieces are read and written where they lie; other algorithms run in the
-// output of a single piece, or on several packed side by side in `fusion`. Where pieces lie does
-// not show in the bits, unless `algorithm` lets the place of an element show.
+// The same for memory in pieces, from `in` to `out` of each. The total size is equal on all ranks.
+// Shared memory reads and writes the pieces in place. Other algorithms run in the output of a
+// single piece, or pack several pieces into `fusion`, which must not be the context's scratch. The
+// division into pieces does not change the bits, except with an algorithm whose bits depend on the
+// place of an element.
 Status allreduce_pieces(const CollectiveContext& context, AllreduceAlgorithm algorithm,
                         std::span<const Piece> pieces, const Reduction& reduction, Scratch& fusion);
 
-// With the algorithm that the options name or the model favours.
+// Runs the algorithm that the options name, or the quickest one by the model for kAuto. Makes a
+// selector for each call.
 Status allreduce(const CollectiveContext& context, Bytes data, const Reduction& reduction);
 
 }  // namespace hvd

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes algorithms for 2^k ranks work with any number: each rank above the largest power of
-// two gives its values to a rank below before the start and gets the result at the end. Between,
-// it is idle, so this costs two more messages of the whole buffer.
+// Fold: makes an algorithm for 2^k ranks work with any number of ranks. With p the largest power of
+// two that is not above n, each rank r >= p sends its values to rank r - p before the algorithm
+// starts and receives the result at the end. It is idle in between. The fold adds two messages of
+// the whole buffer, which makes the ring cheaper for large data (select.h).
 #pragma once
 
 #include <bit>
@@ -18,10 +19,10 @@ class Fold {
   Fold(int rank, int size)
       : rank_(rank), size_(size), ranks_(static_cast<int>(std::bit_floor(unsigned(size)))) {}
 
-  // A power of two: ranks 0 … ranks() - 1 stay.
+  // p, a power of two: ranks 0 … p - 1 run the algorithm.
   int ranks() const { return ranks_; }
   bool stays() const { return rank_ < ranks_; }
-  // The other rank of this one's fold, or -1 when it has none.
+  // The rank that this one exchanges with, or -1 when it has none.
   int partner() const {
     if (!stays()) return rank_ - ranks_;
     return rank_ + ranks_ < size_ ? rank_ + ranks_ : -1;
@@ -33,14 +34,14 @@ class Fold {
   int ranks_;
 };
 
-// Before: the ranks that stay hold the values of their partners too.
+// Before the algorithm: the ranks that stay combine the values of their partners with their own.
 Status fold_in(const CollectiveContext& context, const Fold& fold, Bytes data,
                const Reduction& reduction);
-// After: every rank holds what the ranks that stay had; all sends are done.
+// After the algorithm: the ranks that stay send `data` to their partners. Flushes all sends.
 Status fold_out(const CollectiveContext& context, const Fold& fold, Bytes data);
 
-// mine = mine ∘ theirs, with the operand of the lower rank first: then both sides of an exchange
-// get the same bits even where the order shows, in NaNs and in Min of 0 and -0.
+// mine = mine ∘ theirs, with the operand of the lower rank first. So both sides of an exchange get
+// the same bits even where the order of operands matters: for NaNs and for Min of 0 and -0.
 void combine_by_rank(const Reduction& reduction, Bytes mine, ConstBytes theirs, bool theirs_first);
 
 }  // namespace hvd

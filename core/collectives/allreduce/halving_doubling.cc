@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Halving and doubling (Rabenseifner): a reduce-scatter in which the part of the buffer that a
-// rank works on halves every round, then an allgather in which it doubles again. As little data as
-// a ring sends in 2 log2(n) rounds instead of 2(n-1), but a round begins only when the one before
-// is complete, where a ring streams; and n that are no power of two cost a fold.
+// Halving-doubling (Rabenseifner), for p = 2^k ranks and a buffer of B bytes.
 //
-// No scratch: what a rank sends and what it adds to are different halves. A half that was sent is
-// overwritten in the allgather by its own result, which the partner cannot send before it has the
-// half.
+// Reduce-scatter, for `distance` = p/2, p/4, … 1: the buffer is cut into p chunks. Before the
+// round, `rank` and its `partner` = rank XOR distance work on the same 2 · distance chunks. Each
+// sends the half of the other (`theirs`) and adds what arrives to its own half (`mine`). After the
+// last round a rank owns one complete chunk and finishes it.
+//
+// Allgather, for `distance` = 1, 2, … p/2: the partners exchange their parts, which double every
+// round.
+//
+// Cost: 2 (p-1)/p · B bytes, as little as a ring, but 2 log2(p) messages in a row instead of the
+// 2 (p-1) of a ring. A round starts only when the previous one is complete, whereas a ring streams:
+// for large B the ring is quicker. An n that is not a power of two needs a fold (fold.h), which
+// sends 2 B more and never pays for large B.
+//
+// No scratch, and no flush between the phases: a rank sends one half and adds to the other. The
+// allgather overwrites a half that was sent with its own result, which the partner cannot send
+// before it has received the half.
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/allreduce/fold.h"
 #include "collectives/chunks.h"
@@ -14,13 +24,14 @@
 namespace hvd {
 namespace {
 
-// The part of the buffer that `rank` works on after the round at `distance`: as many chunks, out of
-// one per rank, as there are ranks that still share it.
+// The part of the buffer that `rank` works on after the round at `distance`: `distance` chunks,
+// which it shares with distance - 1 other ranks.
 Bytes part_of(Bytes data, const Chunks& chunks, int rank, int distance) {
   const int first = rank / distance * distance;
   return chunks.of(data, first, first + distance);
 }
 
+// Receives the partner's values for `mine` and adds them as they arrive.
 Status add_pieces(const CollectiveContext& context, int partner, Bytes mine,
                   const Reduction& reduction) {
   size_t done = 0;

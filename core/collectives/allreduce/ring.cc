@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring allreduce: each rank sends 2(n-1)/n of the buffer however large n is, the least any
-// allreduce can send. The price is 2(n-1) latencies, so select.cc avoids it for small data.
+// Ring, for n ranks and a buffer of B bytes, which is cut into one chunk per rank.
 //
-// Chunks move right and gain one rank's values per hop; when a chunk has been everywhere its last
-// rank finishes it, and it moves right once more round the ring to replace the inputs. A segment
-// is passed on as soon as it is complete, so that all links stay busy without a pause between hops.
+// reduce_scatter: every rank sends its own chunk to the right neighbour. In hop 1, 2, … n - 1 it
+// receives the chunk of at(-hop) from the left neighbour, adds its own values and forwards it. The
+// rank that adds the last values finishes the chunk.
+// allgather: the finished chunks travel round the ring once more and replace the inputs.
+// Each chunk is forwarded in segments of kSegmentBytes as soon as they are complete, so that all
+// links stay busy without a pause between hops.
 //
-// No scratch, and no wait before memory that was sent is overwritten: what overwrites a segment is
+// Cost: 2 (n-1)/n · B bytes per rank, the minimum for any allreduce, however large n is; 2 (n-1)
+// latencies, so select.cc avoids it for small B. Adding overlaps with the transfer. Each link
+// between hosts is used once per chunk and direction (ring.h).
+//
+// No scratch, and no flush before memory that was sent is overwritten: a segment is overwritten by
 // its own result, which has passed through the right neighbour.
 #include "collectives/ring.h"
 
@@ -17,7 +23,7 @@
 namespace hvd {
 namespace {
 
-// Sends a chunk that becomes ready from front to back, in segments.
+// Sends a chunk to rank `to` in segments, while the chunk becomes ready from front to back.
 class Forwarding {
  public:
   Forwarding(const CollectiveContext& context, int to, Bytes chunk)
@@ -25,6 +31,7 @@ class Forwarding {
 
   size_t ready() const { return ready_; }
 
+  // `bytes` more bytes of the chunk are ready. Sends every full segment, and the rest at the end.
   Status advance(size_t bytes) {
     ready_ += bytes;
     while (ready_ - sent_ >= kSegmentBytes || (ready_ == chunk_.size() && sent_ < ready_)) {
@@ -67,8 +74,8 @@ Status allgather(const CollectiveContext& context, const Ring& ring, const Chunk
   for (int hop = 0; hop < context.size() - 1; ++hop) {
     const Bytes chunk = chunks.of(data, ring.at(-hop));
     const bool everywhere = hop == context.size() - 2;
-    // Nobody waits for segments of the last chunk, and the transport waits better for one large
-    // message than for the ends of many small ones.
+    // The last chunk is not forwarded, so it is received whole: the transport waits more
+    // efficiently for one large message than for the ends of many small ones.
     const size_t most = everywhere ? chunk.size() : kSegmentBytes;
     for (size_t done = 0; done < chunk.size();) {
       const Bytes segment = chunk.subspan(done, std::min(most, chunk.size() - done));

@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// Allreduce through the arena, for n ranks of one host and B bytes (in all pieces together).
+//
+// One phase, up to one_phase_limit(): every rank copies its input into its slot and then combines
+// the slots of all ranks. One round of marks, but every rank adds all n · B bytes.
+//
+// Two phases in a pipeline of chunks above: in every chunk rank r owns slice r, 1/n of the chunk.
+//   fill    copies this rank's input for the slices of the other ranks into its slot
+//   reduce  combines the own slice of all ranks: 1/n of the additions
+//   drain   copies the finished slices of the other ranks to the output
+// Two rounds of marks per chunk, 2 (n-1)/n · B bytes of copies and B/n results stored twice. A
+// rank fills chunk i + 1, reduces chunk i and drains chunk i - 1 in this order, which gives its
+// peers time to raise the marks that it waits for next.
 #include "collectives/shared_memory.h"
 
 #include <algorithm>
@@ -10,25 +22,26 @@
 namespace hvd {
 namespace {
 
-// A result is stored twice, privately and for the peers. In blocks of this size the second copy is
-// read from the first-level cache.
+// A result is stored twice: in the output and, for the peers, in a slot. In blocks of this size the
+// second store reads its source from the first-level cache.
 constexpr size_t kBlock = 8 * 1024;
 
-// Measured on two cores: everybody adds everything up to here, which takes one round of marks;
-// above, slices take two rounds but each rank adds only its share.
+// Up to here one phase is quicker, measured on two cores: every rank adds everything after one
+// round of marks. Above, slices need two rounds but each rank adds only its share.
 constexpr size_t kMostInOnePhase = 16 * 1024;
 size_t one_phase_limit(int ranks) { return ranks == 2 ? 8 * 1024 : kMostInOnePhase; }
 
-// Chunks of 64 KiB fill the pipeline of a short message; 256 KiB cost the fewest rounds of marks,
-// each of which is a context switch per rank once ranks outnumber cores.
+// Chunks of 64 KiB fill the pipeline of a short message. Chunks of 256 KiB need the fewest rounds
+// of marks, each of which costs a context switch per rank when there are more ranks than cores.
+// `wanted` is the option chunk_bytes; 0 means the measured best.
 size_t chunk_bytes_for(size_t bytes, size_t slot_bytes, size_t wanted) {
   const size_t best = bytes <= 256 * 1024 ? 64 * 1024 : 256 * 1024;
   // Whole cache lines, which are whole elements too.
   return std::min(wanted == 0 ? best : round_up(wanted, 64), slot_bytes);
 }
 
-// One phase: copy the input into the own slot, then add all slots into the output. The own input is
-// read where it came from: from the slot, which the peers read as well, it cost 40 ns more.
+// Combines the slots of the peers with the own input from private memory: reading it from the own
+// slot, which the peers read as well, took 40 ns more.
 Status one_phase(Arena& arena, const Piece& whole, const Reduction& reduction, Deadline deadline) {
   const int me = arena.rank();
   const uint64_t turn = arena.begin_turns(1);
@@ -46,9 +59,10 @@ Status one_phase(Arena& arena, const Piece& whole, const Reduction& reduction, D
   return Status::ok();
 }
 
-// Input that is not in one place, or that has to be scaled, which may not be done to the caller's
-// memory: brought together here, in the first-level cache, it becomes the result, which is dealt
-// out again. One by one, pieces of a few elements would waste the vectors.
+// A buffer in the first-level cache for input that is in several pieces, or that has to be scaled
+// (the caller's input must not change). The input is gathered here, becomes the result in place,
+// and is copied to the outputs. Pieces of a few elements, combined one by one, would not fill a
+// vector.
 template <size_t kBytes>
 struct Stage {
   alignas(64) std::byte bytes[kBytes];
@@ -69,14 +83,13 @@ Status staged_one_phase(Arena& arena, const Pieces& pieces, const Reduction& red
   return Status::ok();
 }
 
-// Two phases in a pipeline of chunks. In each chunk rank r owns slice r: it reads its own input
-// from its private memory and the others' from their slots, and stores the result in its private
-// memory and over the input of the next rank, whose slot is where everybody fetches it. A line is
-// thus read and then overwritten by the same core, which costs half of what a separate result area
-// does, and a quarter when the cores are far apart.
+// The two phases. The owner of a slice reads its own input from private memory and the input of its
+// peers from their slots. It stores the result in its output and over the input of the next rank,
+// in whose slot all peers read it. So one core reads a cache line and then overwrites it, which
+// costs half as much as a separate result area, and a quarter when the cores are far apart.
 //
-// Chunks and slices take no notice of where pieces end: the slots are the buffer in which many
-// small tensors become one large one.
+// Chunks and slices do not depend on where pieces end: the slots are the buffer in which many small
+// tensors become one large tensor.
 class Pipeline {
  public:
   Pipeline(Arena& arena, const Pieces& pieces, const Reduction& reduction, Deadline deadline,
@@ -106,7 +119,7 @@ class Pipeline {
   }
   int next(int rank) const { return rank + 1 == arena_.size() ? 0 : rank + 1; }
 
-  // Offers this rank's input to the owners of the other slices.
+  // Copies this rank's input for the slices of the other ranks into its slot.
   Status fill(size_t chunk) {
     const uint64_t turn = first_turn_ + chunk;
     const Slices slices(bytes(chunk), arena_.size());
@@ -142,7 +155,7 @@ class Pipeline {
     return Status::ok();
   }
 
-  // `block` is this rank's part of the block at `offset` of the slots.
+  // `block` is this rank's input and output for the block at `offset` of the slots.
   void reduce_block(uint64_t turn, size_t offset, const Piece& block) {
     const Bytes result(block.out, block.bytes);
     const std::byte* inputs[Arena::kMostRanks];
@@ -161,7 +174,7 @@ class Pipeline {
     pieces_.copy_to(begin(chunk) + offset, block.out, length);
   }
 
-  // Fetches the slices that the other ranks have finished.
+  // Copies the slices that the other ranks have finished to the output, nearest owner first.
   Status drain(size_t chunk) {
     const uint64_t turn = first_turn_ + chunk;
     const Slices slices(bytes(chunk), arena_.size());
@@ -183,6 +196,7 @@ class Pipeline {
   const uint64_t first_turn_;
 };
 
+// With one rank there is nothing to combine.
 void reduce_alone(const Pieces& pieces, const Reduction& reduction) {
   pieces.for_each(0, pieces.total(), [&](const Piece& piece) {
     const Bytes out(piece.out, piece.bytes);

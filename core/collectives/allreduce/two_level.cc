@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+// Two levels, for h hosts with several ranks each and a buffer of B bytes. The buffer is cut into
+// `columns`, one for each rank of the smallest host.
+//
+//   1. Within the host, through shared memory: reduce-scatter, after which rank i of the host holds
+//      column i of the host's sum.
+//   2. Between hosts: the ranks of column i, one per host, run an allreduce of that column. They
+//      select its algorithm by the size of the column.
+//   3. Within the host: allgather of the columns.
+//
+// Cost for large B: the link of a host carries 2 (h-1)/h · B bytes in each direction, and all ranks
+// of the host use it together; an algorithm over all ranks may send that much per rank. Two passes
+// through shared memory are added. It stops paying when hosts have one rank each or share no memory
+// (select.cc then excludes it).
 #include <numeric>
 #include <vector>
 
@@ -10,8 +23,8 @@
 namespace hvd {
 namespace {
 
-// The data in as many columns as the smallest host has ranks. Rank i of a host works on column i;
-// further ranks of larger hosts have none.
+// Bytes of the column of each rank of this host. Rank i of a host works on column i; the ranks of a
+// larger host beyond `columns` have no column.
 std::vector<size_t> column_bytes(size_t bytes, int columns, int ranks_on_host) {
   const Slices slices(bytes, columns);
   std::vector<size_t> result(ranks_on_host, 0);
@@ -30,9 +43,7 @@ std::vector<int> ranks_of_column(const Topology& topology, int column) {
 
 }  // namespace
 
-// Reduce within the host so that each rank holds one column, reduce each column between the hosts,
-// and gather the columns within the host. A host's link carries each byte once per direction
-// instead of once per rank, and all ranks of a host use it together.
+// prepare() runs once, before step 1; finish() belongs to step 2, which sees every element once.
 Status two_level_allreduce(const CollectiveContext& context, Bytes data,
                            const Reduction& reduction) {
   const Topology& topology = context.topology();

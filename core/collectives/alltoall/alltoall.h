@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Alltoall: every rank has something for every rank. `in` is what this rank sends, side by side in
-// rank order with send_bytes[r] for rank r; `out` is what it gets, with recv_bytes[r] from rank r.
-// What rank a sends to b is what b expects from a. `in` and `out` are apart.
+// Alltoall: every rank sends a part to every rank. `in` holds the parts that this rank sends, in
+// rank order, send_bytes[r] bytes for rank r; `out` gets the parts that it receives, recv_bytes[r]
+// bytes from rank r. send_bytes[b] on rank a equals recv_bytes[a] on rank b. `in` and `out` do not
+// overlap.
 #pragma once
 
 #include <span>
@@ -13,12 +14,15 @@
 
 namespace hvd {
 
-// n - 1 steps; in step k each rank sends to the one k to its right and receives from the one k to
-// its left, so that no rank is the target of two at once. Everything goes straight into place.
+// Pairwise: n - 1 steps. In step k each rank sends to the rank k to its right and receives from the
+// rank k to its left, so that no rank is the target of two senders at once. Data is received
+// directly into its place. Every byte is sent once; small parts cost one latency together, large
+// ones n - 1.
 Status pairwise_alltoall(const CollectiveContext& context, ConstBytes in,
                          std::span<const size_t> send_bytes, Bytes out,
                          std::span<const size_t> recv_bytes);
 
+// Through shared memory if all ranks are on one host and have it, else pairwise.
 inline Status alltoall(const CollectiveContext& context, ConstBytes in,
                        std::span<const size_t> send_bytes, Bytes out,
                        std::span<const size_t> recv_bytes) {

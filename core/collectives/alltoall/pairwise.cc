@@ -5,8 +5,8 @@
 namespace hvd {
 namespace {
 
-// How much a rank may send ahead of the step it receives in. Small parts thus all leave at once and
-// cost one latency together, while large ones keep to the steps.
+// Bytes that a rank may send ahead of the step in which it receives. So small parts are all sent at
+// once and cost one latency together, while large parts are sent step by step.
 constexpr size_t kAheadBytes = 256 << 10;
 
 }  // namespace
@@ -23,7 +23,7 @@ Status pairwise_alltoall(const CollectiveContext& context, ConstBytes in,
 
   copy_bytes(to_recv.of(out, rank), to_send.of(in, rank));
   int next = 1;      // the first step whose send has not started
-  size_t ahead = 0;  // bytes of started sends of steps that are still to come
+  size_t ahead = 0;  // bytes of sends that were started before their step
   for (int step = 1; step < size; ++step) {
     for (; next < size && (next == step || ahead < kAheadBytes); ++next) {
       const int to = (rank + next) % size;

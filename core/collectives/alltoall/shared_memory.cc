@@ -9,8 +9,8 @@
 namespace hvd {
 namespace {
 
-// How many turns the largest part of any pair takes; all ranks have to agree on it, and each
-// knows its own parts only.
+// The bytes of the largest part of any pair of ranks. All ranks need the same number of turns, but
+// a rank has only the sizes of its own parts: one extra turn exchanges the maxima.
 Result<size_t> agree_on_largest(Arena& arena, std::span<const size_t> send_bytes,
                                 Deadline deadline) {
   const size_t mine = *std::max_element(send_bytes.begin(), send_bytes.end());
@@ -30,7 +30,8 @@ Result<size_t> agree_on_largest(Arena& arena, std::span<const size_t> send_bytes
 
 }  // namespace
 
-// In each turn every rank offers the next piece for each peer, side by side in its slot.
+// In each turn every rank puts the next piece for each peer into its slot, at peer · piece_bytes,
+// and copies the pieces for itself from the slots of its peers.
 Status shared_memory_alltoall(Arena& arena, ConstBytes in, std::span<const size_t> send_bytes,
                               Bytes out, std::span<const size_t> recv_bytes, Deadline deadline) {
   const int me = arena.rank();

@@ -13,7 +13,8 @@ Status dissemination_barrier(const CollectiveContext& context) {
     HVD_TRY(context.send((context.rank() + distance) % size, kHere));
     HVD_TRY(context.recv((context.rank() - distance + size) % size, heard));
   }
-  // Not for the byte's sake, which never changes: a send may make no progress once we are gone.
+  // The byte never changes, so it needs no flush; but a send may make no progress after this rank
+  // has left the collective.
   return context.flush();
 }
 

@@ -5,8 +5,9 @@
 
 namespace hvd {
 
-// The root fills a slot per turn and everybody copies it out at the same time. Two turns are under
-// way at once: claim() holds the root back until all have come to the turn before the last.
+// The root fills its slot of every turn and all other ranks copy it at the same time. Two turns are
+// in progress at once: claim() makes the root wait until all ranks have raised their mark two turns
+// ago.
 Status shared_memory_broadcast(Arena& arena, Bytes data, int root, Deadline deadline) {
   const size_t chunk_bytes = std::min<size_t>(arena.slot_bytes(), 64 * 1024);
   const size_t turns = (data.size() + chunk_bytes - 1) / chunk_bytes;

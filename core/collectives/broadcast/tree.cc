@@ -9,7 +9,8 @@
 namespace hvd {
 namespace {
 
-// Adds to `tree` the neighbours that `part` names by position.
+// Adds to `tree` the neighbours in `part`, which are positions; rank_at(position) gives their
+// ranks.
 void join(Tree& tree, const Tree& part, FunctionRef<int(int position)> rank_at) {
   if (part.parent != Tree::kNone) tree.parent = rank_at(part.parent);
   for (const int child : part.children) tree.children.push_back(rank_at(child));
@@ -55,7 +56,7 @@ Tree two_level_tree(const Topology& topology, int rank, int root, TreeShape shap
   const int host = topology.host_of(rank);
   const int leader = leader_of(host);
   Tree tree;
-  // Other hosts first: that way is the longer one.
+  // Other hosts first: their path is the longer one.
   if (rank == leader) {
     join(tree, shape((host - root_host + hosts) % hosts, hosts),
          [&](int position) { return leader_of((position + root_host) % hosts); });

@@ -5,8 +5,8 @@
 
 namespace hvd {
 
-// A leader sends to the next host and to the next rank of its own: two links, so that in a
-// pipeline neither waits for the other.
+// A leader sends to the next host and to the next rank of its own host. These are two links, so in
+// a pipeline neither waits for the other.
 Status two_level_broadcast(const CollectiveContext& context, Bytes data, int root) {
   const Topology& topology = context.topology();
   const int hosts = topology.hosts();

@@ -7,8 +7,9 @@
 namespace hvd {
 namespace {
 
-// What waits to be combined stays in the cache: 1 MiB for all ranks together, in segments that are
-// still large enough to be worth a message.
+// Bytes of a segment. Received segments that wait to be combined stay in the cache: 1 MiB for all
+// ranks together, but at least 16 KiB each, which is about the size that is worth a message
+// (message_cost.h).
 size_t segment_bytes(int ranks) {
   constexpr size_t kAllRanks = 1 << 20;
   constexpr size_t kLeast = 16 << 10;
@@ -17,9 +18,9 @@ size_t segment_bytes(int ranks) {
 
 }  // namespace
 
-// In round i the i-th segment of every part goes to its owner. A scale before the reduction is
-// applied by the owner to what it has received: the same product of the same values as if the
-// sender had made it, and nobody needs a scaled copy of the input.
+// In round i every rank sends the i-th segment of each part to its owner. The owner applies
+// prescale to the values it has received. The product is the same as if the sender had computed it,
+// and no rank needs a scaled copy of its input.
 Status pairwise_reducescatter(const CollectiveContext& context, ConstBytes in, Bytes out,
                               std::span<const size_t> bytes_of, const Reduction& reduction) {
   const int size = context.size();

@@ -16,10 +16,10 @@ std::vector<size_t> row_parts(size_t rows, size_t row_bytes, int ranks) {
   return bytes_of;
 }
 
-// Pairwise has all its messages under way at once, so it costs one latency where the ring costs
-// n - 1, and each rank sends the same (n - 1)/n of the input. What speaks for the ring is the link
-// of a host with several ranks: pairwise sends over it a part for every pair of a rank inside and
-// a rank outside, the ring only what passes from its last rank to the next host.
+// Pairwise has all its messages in flight at once, so it costs one latency where the ring costs n -
+// 1, and each rank sends the same (n - 1)/n of the input. The ring is better for the link of a host
+// with several ranks: pairwise sends over it one part for every pair of a rank inside and a rank
+// outside, the ring only the parts that its last rank sends to the next host.
 ReducescatterAlgorithm choose_reducescatter(size_t bytes, const Topology& topology,
                                             bool deterministic) {
   if (deterministic || topology.hosts() == 1) return ReducescatterAlgorithm::kPairwise;

@@ -10,7 +10,7 @@
 namespace hvd {
 namespace {
 
-// sum = prepared(own) ∘ arriving.
+// sum = arriving ∘ own, or prepare(own) ∘ arriving with a prescale, which needs a copy of `own`.
 void add_own(const Reduction& reduction, Bytes sum, ConstBytes own, ConstBytes arriving) {
   if (reduction.needs_prepare()) {
     copy_bytes(sum, own);
@@ -24,10 +24,13 @@ void add_own(const Reduction& reduction, Bytes sum, ConstBytes own, ConstBytes a
 
 }  // namespace
 
-// The part of at(-1) sets out here, untouched. From the left come the partial sums of the parts of
-// at(-2), at(-3), … and last of our own. Sums on their way lie in `sums` in the place that the part
-// has in `in`; none is overwritten, because waiting until a neighbour has taken one while that one
-// waits for the next would stop the ring.
+// This rank starts the part of at(-1): it sends its own values for it. From the left neighbour it
+// receives the partial sums of the parts of at(-2), at(-3), … and last of its own part. It adds its
+// values and forwards each segment.
+//
+// Partial sums are in `sums`, at the offset that the part has in `in`. None is overwritten during
+// the call: a rank that waits until its neighbour has received a sum, while the neighbour waits for
+// the next one, would stop the ring.
 Status ring_reducescatter(const CollectiveContext& context, ConstBytes in, Bytes out,
                           std::span<const size_t> bytes_of, const Reduction& reduction) {
   const Ring ring(context.topology(), context.rank());

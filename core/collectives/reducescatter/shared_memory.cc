@@ -7,8 +7,9 @@
 
 namespace hvd {
 
-// In each turn every rank offers one piece for each owner, side by side in its slot, and combines
-// the pieces that the others offer it.
+// In each turn every rank puts one piece for each owner into its slot, at owner · piece_bytes, and
+// combines the pieces that its peers have for it. It fills the slot of turn i + 1 before it
+// combines turn i.
 Status shared_memory_reducescatter(Arena& arena, ConstBytes in, Bytes out,
                                    std::span<const size_t> bytes_of, const Reduction& reduction,
                                    Deadline deadline) {
@@ -26,7 +27,7 @@ Status shared_memory_reducescatter(Arena& arena, ConstBytes in, Bytes out,
   const auto fill = [&](size_t index) -> Status {
     HVD_TRY(arena.claim(first_turn + index, deadline));
     for (int owner = 0; owner < arena.size(); ++owner) {
-      // The own piece is read where it lies, unless it has to be scaled first.
+      // The own piece is read from `in`, unless it has to be scaled first.
       if (owner == me && !reduction.needs_prepare()) continue;
       const Bytes piece(arena.slot(me, first_turn + index) + owner * piece_bytes,
                         piece_size(owner, index));
