@@ -14,7 +14,7 @@ using testing::soon;
 HVD_TEST_WORLDS(Barrier, testing::worlds());
 HVD_TEST_WORLDS(BarrierFailure, testing::worlds_to_break());
 
-TEST_P(Barrier, NobodyLeavesBeforeEverybodyHasCome) {
+TEST_P(Barrier, NoRankReturnsBeforeEveryRankHasCalled) {
   const auto [kind, ranks] = GetParam();
   std::atomic<int> arrivals = 0;
   testing::run_ranks(kind, ranks, [&](Transport& transport) -> Status {

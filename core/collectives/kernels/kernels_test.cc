@@ -226,7 +226,7 @@ class Fenced {
   std::byte* start_;
 };
 
-TEST_P(Kernels, NeitherReadNorWriteBesideTheirArrays) {
+TEST_P(Kernels, NeitherReadNorWriteOutsideTheirArrays) {
   Fenced first;
   Fenced second;
   Fenced third;
