@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every allreduce over every transport, against the plain reference; and with a failure at every
-// step of every rank. By default a fixed sample of the cases runs; HVD_CONFORMANCE=full runs all,
-// which takes hours and a larger HVD_TEST_LIMIT_SECONDS.
+// Every allreduce over every transport: compared with the plain reference, and with a failure at
+// every step of every rank. By default a fixed sample of the cases runs. HVD_CONFORMANCE=full runs
+// all cases, which takes hours and needs a larger HVD_TEST_LIMIT_SECONDS.
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -35,7 +35,7 @@ std::string name_of(const ::testing::TestParamInfo<World>& world) {
          std::string(to_string(world.param.algorithm)) + "_" + std::to_string(world.param.ranks);
 }
 
-// Whether the ranks of such a world are placed as the algorithm needs it.
+// Whether the placement of the ranks allows the algorithm.
 bool possible(const World& world) {
   const bool share_memory = testing::hosts_share_memory(world.kind, world.ranks);
   const bool through_memory = world.algorithm == AllreduceAlgorithm::kSharedMemory ||
@@ -70,7 +70,7 @@ struct Case {
   Values input(int rank) const { return testing::random_values(dtype, count, 1000 * count + rank); }
 };
 
-// Spreads its argument over all bits, so that a sample taken by it favours nothing.
+// A hash that spreads its argument over all bits, so that a sample by it is unbiased.
 uint64_t scrambled(uint64_t x) {
   x ^= x >> 33;
   x *= 0xff51afd7ed558ccdULL;
@@ -93,8 +93,9 @@ std::vector<Case> cases_of(size_t count) {
   return cases;
 }
 
-// The sample: of the small cases one in 48, another one in each world; of the large ones one for 3
-// ranks, which fold, and one for 4, which take two rounds and are two on each host of a mesh.
+// The sample: one in 48 of the small cases, different ones in each world. Of the large cases one
+// for 3 ranks, which need a fold, and one for 4, which need two rounds and have two ranks on each
+// host of a mesh.
 std::vector<Case> cases_for(const World& world) {
   const size_t n = world.ranks;
   constexpr size_t kLarge = (1 << 20) + 3;
@@ -120,8 +121,8 @@ std::string describe(const Case& it) {
          std::to_string(it.postscale);
 }
 
-// Rank 0 compares with the reference. All cases share one communicator, so that bytes which one
-// operation leaves behind are found by the next.
+// Rank 0 compares with the reference. All cases share one communicator, so that the next operation
+// detects bytes that an earlier one left behind.
 Status run_cases(Transport& transport, AllreduceAlgorithm algorithm, const std::vector<Case>& cases,
                  std::vector<std::vector<size_t>>& digests) {
   Scratch scratch;
@@ -173,8 +174,8 @@ Status reduce_a_little(Transport& transport, AllreduceAlgorithm algorithm, Deadl
                        std::as_writable_bytes(std::span(data)), sum);
 }
 
-// A rank may have its result before another fails; then it hears of that on its next call, which
-// here waits for a byte that nobody sends.
+// A rank may have its result before another rank fails. Its next call then reports the failure;
+// here that call waits for a byte that no rank sends.
 Status reduce_and_listen(Transport& transport, AllreduceAlgorithm algorithm, Deadline deadline) {
   HVD_TRY(reduce_a_little(transport, algorithm, deadline));
   std::byte never{};
@@ -196,8 +197,8 @@ class AllreduceFailure : public ::testing::TestWithParam<World> {
                                    return reduce_and_listen(transport, algorithm, deadline);
                                  });
   }
-  // Threads are quick to start: for them every step fails. Other transports take a few of each
-  // rank's, unless all are asked for.
+  // Threads start quickly, so with them every step is tested. With other transports every fourth
+  // step of each rank is tested, or every step in full mode.
   size_t stride() const {
     return GetParam().kind == TransportKind::kInproc || full_conformance() ? 1 : 4;
   }

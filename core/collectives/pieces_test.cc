@@ -8,7 +8,7 @@
 namespace hvd {
 namespace {
 
-// 16 bytes 0, 1, 2 … in pieces of 0, 3, 1, 0, 0, 12 and 0 bytes, with outputs elsewhere.
+// 16 bytes 0, 1, 2 … in pieces of 0, 3, 1, 0, 0, 12 and 0 bytes, with separate outputs.
 struct Some {
   std::vector<std::byte> in = std::vector<std::byte>(16);
   std::vector<std::byte> out = std::vector<std::byte>(16);

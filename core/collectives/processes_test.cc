@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective among processes: threads of one process, in which the other tests run, share
-// more than ranks do. The ranks run testing/rank_main.cc.
+// Every collective among processes. The other tests run ranks as threads of one process, which
+// share more than real ranks do. The ranks run testing/rank_main.cc.
 #include <chrono>
 #include <vector>
 
@@ -14,7 +14,7 @@ using testing::RankProcess;
 
 struct Job {
   const char* name;
-  std::vector<const char*> host_of;  // by rank: those of one host share memory, others use TCP
+  std::vector<const char*> host_of;  // by rank; ranks of one host share memory, others use TCP
 };
 
 class Processes : public ::testing::TestWithParam<Job> {};

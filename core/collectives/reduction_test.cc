@@ -38,7 +38,7 @@ TEST(Reduction, PrepareCombineAllAndFinishMakeTheWholeReduction) {
         reduction->combine_all(all, pointers);
         reduction->finish(all);
         EXPECT_TRUE(same(dtype, all, expected)) << to_string(op) << " " << prescale << postscale;
-        // Two at a time gives the same here: these values need no rounding before finish.
+        // Two at a time gives the same bits, because these values need no rounding before finish().
         reduction->combine(in[0], in[1]);
         reduction->combine(in[0], in[2]);
         reduction->finish(in[0]);
@@ -49,7 +49,7 @@ TEST(Reduction, PrepareCombineAllAndFinishMakeTheWholeReduction) {
 }
 
 TEST(Reduction, IntegerAverageOfEqualInputsIsThatInput) {
-  // Multiplying by 1/n comes out one short for these numbers of ranks.
+  // A multiplication by 1/n gives one less for these numbers of ranks.
   for (const int ranks : {49, 98, 103, 107}) {
     auto reduction = Reduction::make(ReduceOp::kAverage, DType::kInt64, ranks);
     ASSERT_OK(reduction);
@@ -77,7 +77,7 @@ TEST(Reference, RandomValuesComeFromTheSeedAndNearSeesOneWrongElement) {
     EXPECT_NE(a, random_values(dtype, 100, 2));
     Values b = a;
     EXPECT_TRUE(testing::near(dtype, a, b, 4));
-    // The top bit of element 42: a sign, a large number, or a bool's truth.
+    // The top bit of element 42 is a sign or the highest place of a number; for bool its value.
     std::byte& top = b[42 * size_of(dtype) + size_of(dtype) - 1];
     top ^= dtype == DType::kBool ? std::byte{1} : std::byte{0x80};
     EXPECT_FALSE(testing::near(dtype, a, b, 4)) << to_string(dtype);

@@ -18,7 +18,7 @@ TEST(Scratch, IsAlignedAndGrowsOnlyWhenMoreIsAskedFor) {
   const Bytes large = scratch.get(1000);
   ASSERT_EQ(large.size(), 1000U);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(large.data()) % Scratch::kAlignment, 0U);
-  std::ranges::fill(large, std::byte{7});  // asan watches the ends
+  std::ranges::fill(large, std::byte{7});  // asan detects writes beyond the ends
   const size_t capacity = scratch.capacity();
 
   EXPECT_EQ(scratch.get(10).size(), 10U);

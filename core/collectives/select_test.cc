@@ -38,8 +38,8 @@ TEST(Select, BetweenHostsSmallDataTakesFewRoundsAndLargeDataLittleTraffic) {
     EXPECT_EQ(*select(4, cluster(hosts, 1)), kRecursiveDoubling) << hosts;
     EXPECT_THAT(*select(64 << 20, cluster(hosts, 1)), AnyOf(kRing, kHalvingDoubling)) << hosts;
   }
-  // 126 latencies of a ring are dear at 1 MiB; a fold, which sends everything twice more, never
-  // pays for large data.
+  // The 126 latencies of a ring are expensive at 1 MiB. A fold sends the whole buffer twice more
+  // and never pays for large data.
   EXPECT_EQ(*select(1 << 20, cluster(64, 1)), kHalvingDoubling);
   EXPECT_EQ(*select(64 << 20, cluster(3, 1)), kRing);
 }

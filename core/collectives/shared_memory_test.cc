@@ -46,7 +46,7 @@ TEST(Slices, CoverEveryByteOnceAndNeverShareALine) {
 class SharedMemory : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, SharedMemory, ::testing::Values(1, 2, 3, 4, 5, 8));
 
-// Sizes around the limits of one phase, of a chunk and of the pipeline's depth.
+// Element counts around the limits of one phase, of a chunk and of the depth of the pipeline.
 const std::vector<size_t> kCounts = {1, 2, 1000, 2048, 2049, 4097, 70'001, 1'000'003};
 
 TEST_P(SharedMemory, AllreduceOfEverySizeIsTheSumOfAllRanks) {
@@ -101,7 +101,7 @@ TEST_P(SharedMemory, BitsDoNotDependOnThePlaceOfAnElementNorOnTheSizeOfTheOperat
   run_host(n, SegmentKind::kHeap, [&](ShmGroup& links, Health&) {
     const auto reduction = Reduction::make(ReduceOp::kSum, DType::kFloat32, n);
     ASSERT_OK(reduction);
-    // The same awkward value everywhere: its sum rounds differently in another order.
+    // The same value everywhere, whose sum rounds differently in another order.
     const float mine = 0.1F + 1e6F * static_cast<float>(links.arena().rank() % 3);
     float expected = 0;
     for (const size_t count : {1, 1000, 5000, 300'000}) {

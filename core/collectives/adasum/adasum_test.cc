@@ -22,7 +22,7 @@ HVD_TEST_WORLDS(AdasumFailure, testing::worlds_to_break());
 
 Bytes bytes(Vector& vector) { return std::as_writable_bytes(std::span(vector)); }
 
-// The definition, for two vectors that are one tensor each.
+// The definition of Adasum, for two vectors of one tensor each.
 Vector pair(const Vector& a, const Vector& b) {
   const double dot = std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
   const double a2 = std::inner_product(a.begin(), a.end(), a.begin(), 0.0);
@@ -56,7 +56,7 @@ Vector tensor_of(DType dtype, const Values& fused, size_t first, size_t count) {
 
 TEST_P(Adasum, EveryTensorIsReducedByItselfAlongTheTree) {
   const auto [kind, ranks] = GetParam();
-  // Some end in the middle of a half, some are empty, one is most of the vector.
+  // Some tensors end in the middle of a half, some are empty, one is most of the vector.
   const std::vector<size_t> counts{1, 0, 5, 300, 0, 17, 2};
   const size_t total = std::accumulate(counts.begin(), counts.end(), size_t{0});
   constexpr double kPrescale = 0.5;
@@ -74,7 +74,7 @@ TEST_P(Adasum, EveryTensorIsReducedByItselfAlongTheTree) {
       for (const Values& input : inputs) {
         of_rank.push_back(tensor_of(dtype, input, first, counts[t]));
       }
-      // Adasum of scaled vectors is the scaled Adasum, and the factors make 1.
+      // Adasum of scaled vectors is the scaled Adasum, and the product of the factors is 1.
       const Vector tensor = tree(of_rank);
       expected.insert(expected.end(), tensor.begin(), tensor.end());
     }

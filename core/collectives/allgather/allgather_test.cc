@@ -20,7 +20,7 @@ constexpr Algorithm kAlgorithms[] = {bruck_allgather, ring_allgather, two_level_
 HVD_TEST_WORLDS(Allgather, testing::worlds());
 HVD_TEST_WORLDS(AllgatherFailure, testing::worlds_to_break());
 
-// How much each rank has: nothing, the same, all different, nothing but on the last rank.
+// Bytes of each rank: nothing, equal, all different, and nothing except on the last rank.
 std::vector<std::vector<size_t>> layouts(int ranks) {
   const auto size = static_cast<size_t>(ranks);
   std::vector<size_t> varied;
@@ -85,7 +85,7 @@ TEST(AllgatherChoice, TakesFewRoundsForSmallAndFewBytesForLargeOrLopsidedData) {
   std::vector<size_t> lopsided(8, 0);
   lopsided[3] = 8 << 20;
   EXPECT_EQ(choose(lopsided, flat), AllgatherAlgorithm::kRing);
-  // Two ranks need one round either way, and the ring does not copy.
+  // With two ranks both need one round, and the ring does not copy.
   EXPECT_EQ(choose({4, 4}, Topology::one_host(2)), AllgatherAlgorithm::kRing);
   const Topology hosts({0, 0, 0, 0, 1, 1, 1, 1});
   EXPECT_EQ(choose(std::vector<size_t>(8, 100), hosts), AllgatherAlgorithm::kTwoLevel);

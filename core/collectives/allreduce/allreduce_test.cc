@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the algorithms promise beyond the right result, which ../conformance_test.cc checks.
+// Guarantees of the algorithms beyond the right result, which ../conformance_test.cc checks.
 #include "collectives/allreduce/allreduce.h"
 
 #include <cstring>
@@ -18,7 +18,8 @@ using testing::Values;
 
 Deadline soon() { return Deadline::after(std::chrono::seconds(20)); }
 
-// Random bits: every magnitude, so that the order of additions shows, and NaN, infinity and -0.
+// Random bits: every magnitude, so that the order of additions changes the result, and NaN,
+// infinity and -0.
 Values random_bits(size_t bytes, int seed) {
   std::mt19937 random(static_cast<unsigned>(seed));
   Values values(bytes);
@@ -26,7 +27,7 @@ Values random_bits(size_t bytes, int seed) {
   return values;
 }
 
-// The result of every rank for random_bits(…, rank) of each.
+// The result of every rank; inputs[r] is the input of rank r.
 std::vector<Values> results(AllreduceAlgorithm algorithm, int n, DType dtype, ReduceOp op,
                             const std::vector<Values>& inputs) {
   std::vector<Values> data = inputs;
@@ -86,7 +87,8 @@ TEST(Deterministic, BitsDoNotDependOnTheElementsPlace) {
   }
 }
 
-// However the ranks are placed: the choice of algorithm, which follows the size, must not show.
+// For every placement of the ranks: the choice of algorithm, which depends on the size, must not
+// change the bits.
 TEST(Deterministic, BitsDependNeitherOnThePlaceNorOnTheSizeOfTheBuffer) {
   constexpr int kRanks = 5;
   for (const TransportKind kind :
@@ -96,7 +98,7 @@ TEST(Deterministic, BitsDependNeitherOnThePlaceNorOnTheSizeOfTheBuffer) {
       ASSERT_OK(reduction);
       Scratch scratch;
       const AllreduceOptions options{.deterministic = true};
-      // Its sum rounds differently in another order.
+      // A value whose sum rounds differently in another order.
       const float mine = 0.1F + 1e6F * static_cast<float>(transport.rank() % 3);
       float expected = 0;
       for (const size_t count : {size_t{1}, size_t{999}, size_t{100'000}}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allreduce of many tensors as one. The right result of one buffer is ../conformance_test.cc's.
+// Allreduce of many tensors as one buffer. ../conformance_test.cc checks the result for one buffer.
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -20,7 +20,7 @@ using testing::Values;
 
 constexpr int kRanks = 3;
 
-// What every rank reduces at once: tensors of some counts, each in place or not.
+// The tensors that every rank reduces at once, each in place or not.
 struct Batch {
   DType dtype;
   ReduceOp op;
@@ -38,7 +38,7 @@ struct Batch {
   }
 };
 
-// `in` cut into the tensors of the batch, each in memory of its own. Empty ones are null.
+// `all` cut into the tensors of the batch, each in its own memory. Empty ones are null.
 struct Tensors {
   std::vector<Values> in;
   std::vector<Values> out;
@@ -63,7 +63,7 @@ struct Tensors {
   }
 };
 
-// Sizes around a block, a chunk and what one phase takes, between tensors of a few elements.
+// Sizes around a block, a chunk and the limit of one phase, mixed with tensors of a few elements.
 std::vector<Batch> batches() {
   std::mt19937 random(5);
   constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMax,

@@ -9,8 +9,8 @@
 // links stay busy without a pause between hops.
 //
 // Cost: 2 (n-1)/n · B bytes per rank, the minimum for any allreduce, however large n is; 2 (n-1)
-// latencies, so select.cc avoids it for small B. Adding overlaps with the transfer. Each link
-// between hosts is used once per chunk and direction (ring.h).
+// latencies, so select.cc avoids it for small B. Adding overlaps with the transfer. A link
+// between hosts carries each chunk at most once per phase (ring.h).
 //
 // No scratch, and no flush before memory that was sent is overwritten: a segment is overwritten by
 // its own result, which has passed through the right neighbour.

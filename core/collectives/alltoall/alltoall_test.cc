@@ -14,13 +14,13 @@ using testing::soon;
 HVD_TEST_WORLDS(Alltoall, testing::worlds());
 HVD_TEST_WORLDS(AlltoallFailure, testing::worlds_to_break());
 
-// How much `from` sends to `to`: often different both ways, and sometimes nothing.
+// Bytes that `from` sends to `to`: often different in the two directions, and sometimes 0.
 using Amount = size_t (*)(int from, int to);
 constexpr Amount kAmounts[] = {
     [](int, int) -> size_t { return 0; },
     [](int, int) -> size_t { return 1; },
     [](int from, int to) -> size_t { return static_cast<size_t>(from * 3 + to * 5) % 7 * 100; },
-    // More than a rank may send ahead, but only from rank 0 and to rank 1.
+    // More than a rank may send ahead (kAheadBytes), but only from rank 0 and to rank 1.
     [](int from, int to) -> size_t { return from == 0 || to == 1 ? 300'001 : 10; },
 };
 

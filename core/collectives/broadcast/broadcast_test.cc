@@ -50,7 +50,7 @@ TEST_P(BroadcastFailure, ADeathAtAnyStepIsKnownToAll) {
   }
 }
 
-// Each rank but the root is the child of its parent and of nobody else.
+// Each rank except the root is the child of its parent and of no other rank.
 void expect_tree(const Topology& topology, int root, const std::vector<Tree>& trees) {
   std::vector<int> served(trees.size(), 0);
   for (int rank = 0; rank < topology.size(); ++rank) {
@@ -92,7 +92,7 @@ TEST(BroadcastChoice, PipelinesLargeDataAndMindsHosts) {
   EXPECT_EQ(choose_broadcast(4, flat), BroadcastAlgorithm::kBinomial);
   EXPECT_EQ(choose_broadcast(kSegmentBytes, flat), BroadcastAlgorithm::kBinomial);
   EXPECT_EQ(choose_broadcast(64 << 20, flat), BroadcastAlgorithm::kPipelined);
-  // With two ranks a chain is a tree and segments only cost latencies.
+  // With two ranks a chain is a tree, and segments only add latencies.
   EXPECT_EQ(choose_broadcast(64 << 20, Topology::one_host(2)), BroadcastAlgorithm::kBinomial);
   EXPECT_EQ(choose_broadcast(64 << 20, Topology::one_host(1)), BroadcastAlgorithm::kBinomial);
   EXPECT_EQ(choose_broadcast(4, Topology({0, 0, 1, 1})), BroadcastAlgorithm::kTwoLevel);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// scale, divide, products and blend: what allreduce and Adasum do besides combining.
+// The kernels scale, divide, products and blend: the arithmetic of allreduce and Adasum in addition
+// to combining (combine_float.cc, combine_integer.cc). kernels.h specifies them.
 #include "collectives/kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -44,7 +45,8 @@ struct Blend {
   }
 };
 
-// data[i] = op(data[i])
+// data[i] = op(data[i]). The body runs in full vectors; the rest, element by element in one-lane
+// vectors, rounds in the same way.
 template <class Dtype, class Op>
 void map_floats(const Op& op, std::byte* bytes, size_t count) {
   using Body = typename Dtype::Body;
@@ -74,8 +76,8 @@ void map_floats(const Op& op, std::byte* out_bytes, const std::byte* a_bytes,
   for (; i < count; ++i) Tail::store(each(op, Tail::load(a + i), Tail::load(b + i)), out + i);
 }
 
-// Truncated toward zero and clamped. The bounds are powers of two and so exact as double; 2^63,
-// which is above every int64, is compared as such.
+// Truncates toward zero and clamps to the range of T; NaN becomes 0. The bounds are powers of two
+// and so exact as double. kAbove is max + 1: the maximum of a 64-bit type is not exact as double.
 template <typename T>
 HWY_INLINE T truncate(double value) {
   constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
@@ -116,8 +118,9 @@ void scale_array(DType dtype, std::byte* data, size_t count, double factor) {
   }
 }
 
-// A quotient of integers below 2^32 (2^16) can be truncated after a division in double (float):
-// it is off by less than its distance to the next integer. Those divisions run in vectors.
+// For integers below 2^32 (2^16) a division in double (float) followed by truncation is exact: the
+// rounding error of the quotient is less than its distance to the next integer. Such divisions run
+// in vectors; 64-bit integers are divided one by one.
 template <typename T>
 void divide_integers(std::byte* bytes, size_t count, uint64_t divisor) {
   auto* data = reinterpret_cast<T*>(bytes);
@@ -157,8 +160,9 @@ void divide_array(DType dtype, std::byte* data, size_t count, uint64_t divisor) 
   }
 }
 
-// Eight running sums whatever the vector size, so that every machine adds in the same order and
-// gets the same bits.
+// Eight running sums whatever the vector size (the widest vector has 8 doubles), so that every
+// machine adds in the same order and gets the same bits. Element i belongs to sum i % 8; the eight
+// sums are added in order at the end.
 constexpr size_t kRunningSums = 8;
 
 template <class Dtype>

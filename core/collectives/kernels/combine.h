@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where combine_fn finds its functions; each file is compiled once per instruction set.
+// The tables behind combine_fn() of kernels.h. Each implementing file is compiled once per
+// instruction set; these functions return the version for the machine, or null for a dtype of the
+// other file.
 #pragma once
 
 #include "base/dtype.h"
@@ -8,7 +10,7 @@
 namespace hvd::kernels {
 
 CombineFn float_combine_fn(Combine combine, DType dtype);
-// The integers and bool.
+// Integers and bool.
 CombineFn integer_combine_fn(Combine combine, DType dtype);
 
 }  // namespace hvd::kernels

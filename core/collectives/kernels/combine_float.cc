@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sum, Min, Max and Product of floats: one pass over all inputs, accumulated in registers.
+// Sum, Min, Max and Product of floats: one pass over all inputs, accumulated in registers. The
+// 16-bit floats are converted to float32 on load and rounded once, on store.
 #include "collectives/kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -25,8 +26,8 @@ struct ProductOp {
     return hn::Mul(a, b);
   }
 };
-// Written with comparisons, because the instructions of x86 and Arm treat NaN differently. A
-// comparison with NaN is false: a NaN in `a` stays, one in `b` is taken by the second step.
+// Written with comparisons, because the min and max instructions of x86 and Arm treat NaN
+// differently. A comparison with NaN is false, so a NaN in `a` stays; IsNaN selects a NaN in `b`.
 struct MinOp {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
@@ -40,8 +41,9 @@ struct MaxOp {
   }
 };
 
-// Combines whole groups of four Values from `begin` on and returns where it stopped. Four are in
-// flight to hide the latency of the arithmetic. kInputs is 0 when known at run time only.
+// Combines whole groups of four Values from element `begin` on and returns the first element that
+// is left. Four Values are in flight to hide the latency of the arithmetic. kInputs is the number
+// of inputs, or 0 when it is known only at run time.
 template <class Lanes, class Op, size_t kInputs, class Element = typename Lanes::Element>
 HWY_INLINE size_t combine_groups(Element* out, const Element* const* in, size_t inputs,
                                  size_t begin, size_t count) {
@@ -69,6 +71,7 @@ HWY_INLINE size_t combine_groups(Element* out, const Element* const* in, size_t 
   return i;
 }
 
+// The same one Value at a time: for the rest of the body, and with one-lane Values for the tail.
 template <class Lanes, class Op, class Element = typename Lanes::Element>
 HWY_INLINE size_t combine_singly(Element* out, const Element* const* in, size_t inputs,
                                  size_t begin, size_t count) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sum, Min, Max and Product of integers and bool: plain loops, which compilers turn into vectors
-// of each instruction set by themselves.
+// Sum, Min, Max and Product of integers and bool: plain loops, which the compiler vectorizes for
+// each instruction set.
 #include "collectives/kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -16,11 +16,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace hvd::kernels::HWY_NAMESPACE {
 
-// Arithmetic that wraps needs an unsigned type that is not promoted to int.
+// Wrapping arithmetic needs an unsigned type that is not promoted to int, whose overflow is
+// undefined.
 template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) < 4, uint32_t, std::make_unsigned_t<T>>;
 
-// What a single input becomes: itself, and any true byte of a bool becomes 1.
+// `Alone` of an operation is applied to a single input: integers stay, any true byte of a bool
+// becomes 1.
 struct Keep {
   template <typename T>
   HWY_INLINE T operator()(T a, T /*a*/) const {
@@ -67,9 +69,9 @@ struct BoolAnd {
   }
 };
 
-// into[i] = op(a[i], b[i]). `into` may be `a` or `b`; the compiler is told that nothing overlaps
-// otherwise, or it would take its scalar loop exactly then. (clang warns where it may not make
-// vectors at all, as in sanitized builds.)
+// into[i] = op(a[i], b[i]). `into` may be `a` or `b`. The pragma promises that the arrays do not
+// overlap otherwise; without it the compiler's check would select the scalar loop in exactly that
+// case. (clang warns in builds that do not vectorize, such as sanitized ones.)
 template <class Op, typename T>
 HWY_INLINE void combine_two(T* into, const T* a, const T* b, size_t count) {
   const Op op;
@@ -82,7 +84,7 @@ HWY_INLINE void combine_two(T* into, const T* a, const T* b, size_t count) {
   for (size_t i = 0; i < count; ++i) into[i] = op(a[i], b[i]);
 }
 
-// More than two inputs accumulate block by block in the first-level cache.
+// More than two inputs are accumulated in blocks of 2 KiB, which stay in the first-level cache.
 template <class Op, typename T>
 void combine_integers(std::byte* out_bytes, const std::byte* const* in_bytes, size_t inputs,
                       size_t count) {

@@ -3,7 +3,7 @@
 
 #include "collectives/kernels/combine.h"
 #include "collectives/kernels/targets.h"
-// After targets.h, which says what there is to choose from.
+// After targets.h, which defines the compiled instruction sets.
 #include "hwy/highway.h"
 
 namespace hvd::kernels {
@@ -13,7 +13,7 @@ CombineFn combine_fn(Combine combine, DType dtype) {
 }
 
 const char* target_name() {
-  // A lower bit is a better target.
+  // In Highway's masks a lower bit is a better instruction set.
   const int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
   return hwy::TargetName(usable != 0 ? usable & -usable : HWY_STATIC_TARGET);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic: adds, multiplies and compares arrays of every dtype with the widest vectors that
-// the machine has, chosen at run time. No ranks, no memory of its own.
+// Kernels: add, multiply and compare arrays of every dtype, with the widest vectors of the machine,
+// which are chosen at run time. Pure functions without state: safe from any thread. They do not
+// fail; preconditions are checked with check_failed() or not at all.
 //
-// For any element the bits of the result depend on the values alone, not on its place in the
-// array nor on the machine: vector and tail code round alike on every instruction set, and nothing
-// is contracted into fused multiply-adds. Of a NaN only that it is one is promised. Arrays are
-// aligned to their element at least; a count of 0 is fine, whatever the pointers.
+// The bits of an element's result depend on the values alone, not on its place in the array nor on
+// the machine: vector and tail code round alike on every instruction set, and nothing is contracted
+// into fused multiply-adds. The payload and sign of a NaN are not specified. Arrays are aligned at
+// least to their elements. `count` is in elements; with a count of 0 the pointers may be anything.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,14 @@ namespace hvd::kernels {
 
 enum class Combine : uint8_t { kSum, kMin, kMax, kProduct };
 
-// out[i] = in[0][i] ∘ in[1][i] ∘ … in that order, for i < count, where `inputs` >= 1. `out` may be
-// the same array as any input, but may not overlap one otherwise. float16 and bfloat16 are
-// combined in float32 and rounded once, to nearest even; integers wrap; bool is "or" for Sum and
-// Max, "and" for Min and Product, any byte but zero being true (also of a single input: the result
-// is 0 or 1). Min and Max give NaN if any operand is NaN, and the first of equal zeros.
+// out[i] = in[0][i] ∘ in[1][i] ∘ … in that order, for i < count and inputs >= 1. `out` may be the
+// same array as any input but must not overlap one otherwise. By dtype:
+//   float16, bfloat16  combined in float32 and rounded once, to nearest even
+//   integers           wrap
+//   bool               "or" for Sum and Max, "and" for Min and Product; any byte except 0 is true,
+//   and
+//                      the result is 0 or 1, also with a single input
+// Min and Max give NaN if any operand is NaN, and the first one of equal zeros.
 using CombineFn = void (*)(std::byte* out, const std::byte* const* in, size_t inputs, size_t count);
 CombineFn combine_fn(Combine combine, DType dtype);
 
@@ -49,7 +53,7 @@ Products products(DType dtype, const std::byte* a, const std::byte* b, size_t co
 void blend(DType dtype, std::byte* out, const std::byte* a, double ca, const std::byte* b,
            double cb, size_t count);
 
-// "AVX2", "SSE4", …: what run-time dispatch chose, for logs and benchmarks.
+// "AVX2", "SSE4", …: the instruction set in use, for logs and benchmarks.
 const char* target_name();
 
 }  // namespace hvd::kernels

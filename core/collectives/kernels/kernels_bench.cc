@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speed of the kernels on one core, in 10^9 bytes of one operand per second of CPU time: for d += s
-// the memory traffic is three times that. 16 KiB are in the first-level cache, 128 MiB in memory.
+// Speed of the kernels on one core, in 10^9 bytes of one operand per second of CPU time; for d += s
+// the memory traffic is three times that. 16 KiB fit in the first-level cache, 128 MiB are in
+// memory.
 //
-// Compare best with best: other programs disturb (--benchmark_repetitions=5).
+// Run with --benchmark_repetitions=5 and compare the best figures: other programs can only slow it
+// down.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -16,7 +18,7 @@ namespace {
 
 using Array = std::vector<std::byte>;
 
-// Halves and their like in every floating dtype; for integers any bytes do.
+// Values of ordinary magnitude in every floating dtype (bytes 0x3C); integers accept any bytes.
 Array make_array(DType dtype, size_t bytes) {
   Array array(bytes, std::byte{0x3C});
   if (dtype == DType::kBool) array.assign(bytes, std::byte{1});

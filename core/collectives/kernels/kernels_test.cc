@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every test runs on every instruction set that the machine has, by taking the better ones away.
+// Every test runs on every instruction set that the machine has, by disabling the better ones.
 #include "collectives/kernels/kernels.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 #include "collectives/kernels/targets.h"
 #include "collectives/testing/reference.h"
-// After targets.h, which says what was compiled.
+// After targets.h, which defines the compiled instruction sets.
 #include "hwy/highway.h"
 
 namespace hvd::kernels {
@@ -75,8 +75,8 @@ std::vector<T> elements_of(const Values& bytes) {
   return elements;
 }
 
-// An array of `count` elements that lies `offset` elements behind a boundary of 64 bytes, with a
-// guard behind it that shows when a kernel writes too far.
+// An array of `count` elements that begins `offset` elements after a 64-byte boundary. A guard
+// behind it detects writes beyond the end.
 class Placed {
  public:
   Placed(DType dtype, size_t count, size_t offset)
@@ -204,7 +204,7 @@ TEST_P(Kernels, SixteenBitFloatsAreExactForEveryBitPattern) {
   }
 }
 
-// One page between two that may not be touched.
+// One page between two inaccessible pages.
 class Fenced {
  public:
   Fenced() : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {

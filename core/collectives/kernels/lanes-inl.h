@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How each floating dtype comes from memory into vectors and goes back. Included once per
-// instruction set by way of foreach_target.h.
+// Loads and stores of each floating dtype between memory and vectors. Included once per instruction
+// set through foreach_target.h.
 //
-// A Lanes type has Element (what memory holds), Value (what registers hold), kElements (how many
-// elements one Value carries), load and store. The value computed for an element is the same for
-// every number of lanes, so a kernel takes the tail of an array one by one with the one-lane form
-// of the type that its body uses.
+// A Lanes type has Element (the type in memory), Value (the type in registers), kElements (elements
+// per Value), load and store. The value computed for an element is the same for every number of
+// lanes, so a kernel processes the tail of an array element by element with the one-lane form of
+// the type that its body uses.
 #if defined(HVD_COLLECTIVES_KERNELS_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HVD_COLLECTIVES_KERNELS_LANES_INL_H_
 #undef HVD_COLLECTIVES_KERNELS_LANES_INL_H_
@@ -23,7 +23,7 @@ namespace hvd::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// float32 and float64: memory and registers hold the same.
+// float32 and float64: the same type in memory and in registers.
 template <class D>
 struct Native {
   using Element = hn::TFromD<D>;
@@ -33,8 +33,8 @@ struct Native {
   static HWY_INLINE void store(Value value, Element* to) { hn::StoreU(value, D(), to); }
 };
 
-// Whether Highway's float16 conversion is an instruction. Its emulation elsewhere truncates and
-// loses infinities, so those targets take ours.
+// 1 where Highway's float16 conversion is an instruction. Its emulation on other targets truncates
+// and loses infinities, so those use the conversion below.
 #undef HVD_NATIVE_FLOAT16
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64)
 #define HVD_NATIVE_FLOAT16 1
@@ -62,8 +62,8 @@ struct Half {
   using D32 = hn::Rebind<int32_t, D>;
   static constexpr int32_t kInfinity = 0x7F800000;
 
-  // The exponent moves by 127 - 15; that of infinity and NaN as much again. A subnormal becomes
-  // the mantissa of 2^-14, which is then subtracted.
+  // The bias of the exponent grows by 127 - 15; infinity and NaN need that twice. A subnormal
+  // becomes the mantissa of a number with exponent 2^-14, which is then subtracted.
   static HWY_INLINE Value load(const Element* from) {
     const D32 d;
     const auto bits = hn::PromoteTo(d, hn::LoadU(D16(), from));
@@ -81,9 +81,9 @@ struct Half {
     return hn::BitCast(D(), hn::Or(result, sign));
   }
 
-  // Rounds to nearest even: by an integer addition that may carry into the exponent (and from the
-  // largest number to infinity), or for a subnormal by the float addition of 0.5, whose last place
-  // is that of the smallest float16.
+  // Rounds to nearest even. A normal number by an integer addition, which may carry into the
+  // exponent (and from the largest number to infinity). A subnormal by the float addition of 0.5,
+  // whose last place is that of the smallest float16.
   static HWY_INLINE void store(Value value, Element* to) {
     const D32 d;
     const auto bits = hn::BitCast(d, value);
@@ -107,9 +107,9 @@ struct Half {
 #endif
 };
 
-// The bits of `value` rounded to nearest even at the upper half word. A NaN is left as it is, or
-// the addition could carry it into another number; its upper half shows it still, because a NaN
-// comes from arithmetic and is quiet or from a bfloat16 and has its payload there.
+// The bits of `value`, rounded to nearest even at bit 16. A NaN stays unchanged, because the
+// addition could carry it into another number. Its upper half is still a NaN: a NaN is either the
+// result of arithmetic, which is quiet, or was a bfloat16, whose payload is in the upper half.
 template <class V, class D = hn::DFromV<V>, class D32 = hn::RebindToUnsigned<D>>
 HWY_INLINE hn::Vec<D32> round_to_bfloat16(V value) {
   const D32 d;
@@ -145,8 +145,9 @@ struct Pair {
 };
 
 #if HWY_TARGET != HWY_SCALAR
-// bfloat16 as two vectors of float32, of the even and of the odd elements: a shift and a mask
-// separate them and one blend joins them, 1.7 times as fast as widening and narrowing.
+// bfloat16 as two vectors of float32, one of the even and one of the odd elements. A shift and a
+// mask separate them and one blend joins them, which is 1.7 times as fast as widening and
+// narrowing.
 template <class D>
 struct BrainPairs {
   using Element = uint16_t;
@@ -168,7 +169,7 @@ struct BrainPairs {
 };
 #endif
 
-// The elements of `Narrow`, which loads float32, as float64.
+// The elements of `Narrow`, a Lanes type with float32 Values, as float64.
 template <class Narrow, class D>
 struct Widened {
   using Element = typename Narrow::Element;
@@ -197,7 +198,7 @@ using FullFloat = hn::ScalableTag<float>;
 using FullDouble = hn::ScalableTag<double>;
 using OneFloat = hn::CappedTag<float, 1>;
 using OneDouble = hn::CappedTag<double, 1>;
-using HalfFloat = hn::Rebind<float, FullDouble>;  // as many as a vector has doubles
+using HalfFloat = hn::Rebind<float, FullDouble>;  // as many lanes as a vector has doubles
 
 using Float64Form = Form<Native<FullDouble>, Native<OneDouble>>;
 using Float32Form = Form<Native<FullFloat>, Native<OneFloat>>;
@@ -214,7 +215,7 @@ using Float16AsDouble =
 using Bfloat16AsDouble =
     Form<Widened<Brain<HalfFloat>, FullDouble>, Widened<Brain<OneFloat>, OneDouble>>;
 
-// op applied to a vector, or to both halves of a pair.
+// Applies op to a vector, or to both vectors of a pair.
 template <class Op, class V>
 HWY_INLINE V each(const Op& op, V a) {
   return op(a);

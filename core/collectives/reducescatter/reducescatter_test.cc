@@ -52,7 +52,7 @@ std::vector<Case> cases(int ranks) {
   return all;
 }
 
-// Every rank's input and what every rank should get, made once for all ranks.
+// The input and the expected part of every rank, made once for all ranks.
 struct Problem {
   Case c;
   std::vector<Values> inputs;
@@ -100,7 +100,7 @@ TEST_P(Reducescatter, EveryRankGetsItsRowsOfTheResultAndKeepsItsInput) {
 
 TEST_P(Reducescatter, DeterministicBitsDoNotDependOnThePlaceOfAnElement) {
   const auto [kind, ranks] = GetParam();
-  // A rank contributes one value everywhere; their sum depends on the order and on the rounding.
+  // A rank contributes the same value everywhere; the sum depends on the order and on the rounding.
   constexpr size_t kRows = 1003;
   std::vector<float> results(kRows);
   const std::vector<size_t> bytes_of = row_parts(kRows, sizeof(float), ranks);

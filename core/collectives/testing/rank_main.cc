@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job as a process: runs some of every collective, in every algorithm that its place
-// allows, in turns, and compares with the reference. Its command line is that of transport's
-// rank_place.h. Says "ok" and how many results it compared, or what went wrong.
+// One rank of a job as a process: runs a sample of every collective, with every algorithm that the
+// placement allows in turn, and compares with the reference. rank_arguments.h in transport/testing
+// describes the command line. Prints "ok" and the number of compared results, or the error.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -51,7 +51,7 @@ class Rank {
     return expect(same(DType::kUint8, actual, expected), what);
   }
 
-  // Every dtype once with each of these, with an op and factors that differ from one to the next.
+  // One reduction. reductions() makes one for every dtype and count, with changing ops and factors.
   struct Task {
     DType dtype;
     ReduceOp op;
@@ -109,7 +109,7 @@ class Rank {
                                    {.algorithm = algorithm}, offered_allreduce_algorithms())
         .is_ok();
   }
-  // As two tensors that are reduced at once.
+  // Reduces the two halves as two tensors of one operation.
   Status allreduce_in_halves(AllreduceAlgorithm algorithm, const Values& in, Values& out,
                              const Reduction& reduction) {
     const size_t half = round_down(in.size() / 2, reduction.element_size());
@@ -133,7 +133,7 @@ class Rank {
     return Status::ok();
   }
 
-  // Equal vectors give that vector, and a vector and zeros that vector too.
+  // Equal vectors give that vector, and so do a vector and zeros.
   Status adasums() {
     for (const DType dtype :
          {DType::kFloat16, DType::kBfloat16, DType::kFloat32, DType::kFloat64}) {
@@ -168,7 +168,7 @@ class Rank {
         std::vector<size_t> bytes_of;
         Values expected;
         for (int rank = 0; rank < transport_.size(); ++rank) {
-          const auto block = pattern(scale * ((rank + 2) % 3), rank);  // one has nothing
+          const auto block = pattern(scale * ((rank + 2) % 3), rank);  // every third is empty
           bytes_of.push_back(block.size());
           expected.insert(expected.end(), block.begin(), block.end());
         }

@@ -16,7 +16,7 @@ namespace {
 
 __extension__ typedef __int128 Int128;  // NOLINT(modernize-use-using): no alias can be marked
 
-// A binary format of 1 + exponent_bits + mantissa_bits bits after the manner of IEEE 754.
+// A binary format of 1 + exponent_bits + mantissa_bits bits as in IEEE 754.
 struct SmallFloat {
   int exponent_bits;
   int mantissa_bits;
@@ -61,7 +61,7 @@ uint16_t encode(SmallFloat format, double value) {
   return static_cast<uint16_t>(sign | static_cast<int>(std::min<double>(bits, format.infinity())));
 }
 
-// What memory holds (Stored), what arithmetic is done in (Wide), and the way between them.
+// The type in memory (Stored), the type of the arithmetic (Wide), and the conversions.
 template <typename T>
 struct Number {
   using Stored = T;
@@ -132,7 +132,7 @@ T combine_two(kernels::Combine combine, T a, T b) {
   if constexpr (std::is_same_v<T, bool>) {
     return min || product ? a && b : a || b;
   } else if constexpr (std::is_integral_v<T>) {
-    // 64 bits of the two's complement hold the low bits of every narrower sum and product.
+    // 64-bit two's complement arithmetic gives the low bits of every narrower sum and product.
     const auto x = static_cast<uint64_t>(a);
     const auto y = static_cast<uint64_t>(b);
     if (sum) return static_cast<T>(x + y);

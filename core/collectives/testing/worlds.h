@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks and transports that tests of collectives run over, and the failure test that every
-// algorithm has to pass.
+// Worlds: the transports and numbers of ranks that tests of collectives run with, and the failure
+// test that every algorithm has to pass.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ struct World {
 // "Inproc5": for the name of a test.
 std::string to_string(const World& world);
 
-// HVD_CONFORMANCE=full asks for everything, not only for the sensible part of it.
+// Whether HVD_CONFORMANCE=full asks for all cases instead of a sample.
 bool full_conformance();
 
 // Every kind of transport with 1, 2, 3, 5 and 8 ranks; full: with 4, 7 and 16 as well.
@@ -33,15 +33,15 @@ std::vector<World> worlds();
 // and 8 ranks as well.
 std::vector<World> worlds_to_break();
 
-// Far above what any step needs: a test that runs into it has failed.
+// Much longer than any step takes: a test that reaches it has failed.
 inline Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
 
-// Bytes that differ from seed to seed and from place to place.
+// Pseudo-random bytes, different for each seed and index.
 std::vector<std::byte> pattern(size_t size, int seed);
 
-// Lets each rank in turn die at each step that it takes in `collective`, and expects every rank to
-// return an error, the survivors one that names the dead rank. A barrier follows the collective,
-// since a rank may be done before another dies.
+// Lets each rank in turn die at each step that it takes in `collective`. Expects an error on every
+// rank; the errors of the survivors name the dead rank. A barrier follows the collective, because a
+// rank may finish before another one dies.
 void expect_every_death_is_known(const World& world,
                                  const std::function<Status(Transport&)>& collective);
 
