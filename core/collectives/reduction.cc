@@ -36,7 +36,7 @@ std::string_view to_string(ReduceOp op) {
 Result<Reduction> Reduction::make(ReduceOp op, DType dtype, int ranks, double prescale,
                                   double postscale) {
   if (op == ReduceOp::kAdasum) {
-    return invalid_argument("Adasum is no elementwise reduction: run its own algorithm");
+    return invalid_argument("Adasum is not an elementwise reduction: call adasum() instead");
   }
   if (ranks < 1) {
     return invalid_argument(

@@ -12,7 +12,7 @@ namespace {
 
 Status check_whole_elements(size_t bytes, const Reduction& reduction) {
   if (bytes % reduction.element_size() == 0) return Status::ok();
-  return invalid_argument(fmt::format("allreduce: {} bytes are no whole number of {} elements",
+  return invalid_argument(fmt::format("allreduce: {} bytes are not a whole number of {} elements",
                                       bytes, to_string(reduction.dtype())));
 }
 
@@ -42,7 +42,7 @@ Status run_allreduce(const CollectiveContext& context, AllreduceAlgorithm algori
     case AllreduceAlgorithm::kAuto: break;
   }
   return invalid_argument(
-      fmt::format("allreduce: {} is no algorithm to run", to_string(algorithm)));
+      fmt::format("allreduce: {} does not name an algorithm that can run", to_string(algorithm)));
 }
 
 Status allreduce_pieces(const CollectiveContext& context, AllreduceAlgorithm algorithm,
