@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32 Sum allreduce of this project and of Open MPI in the same processes, in turns.
+// float32 Sum allreduce of this project and of Open MPI, alternating in the same processes on one
+// host.
 //
 //   mpirun -np 2 allreduce_peers <rounds> <bytes>…
 //
-// Prints one JSON object per size: for each contender the time per operation in microseconds, one
-// figure per round (the mean of a batch on its slowest rank), and the one-way latency of a cache
-// line between ranks 0 and 1 beside each round, because that changes within seconds on a virtual
-// machine and everything changes with it. `shared` is ours with the buffers in shared memory.
+// Prints one JSON object per size:
+//   openmpi, ours, shared  time per operation in microseconds, one figure per round: the mean of a
+//   batch
+//                          on its slowest rank. `shared` is ours with the buffers in shared memory.
+//   probe_ns               one-way latency of a cache line between ranks 0 and 1 before each round,
+//   in
+//                          nanoseconds, with at most 2 ranks. It changes within seconds on a
+//                          virtual machine, and all other figures change with it.
 #include <mpi.h>
 
 #include <algorithm>
@@ -31,9 +36,10 @@
 namespace hvd::bench {
 namespace {
 
-constexpr size_t kLargest = size_t{64} << 20;
+constexpr size_t kLargest = size_t{64} << 20;  // larger sizes on the command line become this
 
-// What an MPI program needs to become a job of ours: rank 0 runs the rendezvous server.
+// The MPI processes as a job of this project. Rank 0 runs the rendezvous server. Destroyed in
+// reverse order: the transport before the fabric.
 struct Job {
   int rank = 0;
   int size = 1;
@@ -44,6 +50,7 @@ struct Job {
   std::unique_ptr<SharedBuffer> shared;
 };
 
+// `text` of rank 0, at most 255 characters, on every rank.
 std::string broadcast_text(const std::string& text) {
   std::array<char, 256> buffer{};
   text.copy(buffer.data(), buffer.size() - 1);
@@ -99,7 +106,7 @@ double probe(const Job& job) {
   return nanoseconds;
 }
 
-// Microseconds per call on the slowest rank.
+// Microseconds per call on the slowest rank, after up to 3 calls that do not count.
 double time_batch(int calls, const std::function<void()>& call) {
   for (int i = 0; i < std::min(calls, 3); ++i) call();
   MPI_Barrier(MPI_COMM_WORLD);
@@ -111,6 +118,7 @@ double time_batch(int calls, const std::function<void()>& call) {
   return slowest;
 }
 
+// About 48 MiB per batch, but at least 4 and at most 4000 calls.
 void compare(Job& job, size_t bytes, int rounds) {
   const int count = static_cast<int>(bytes / sizeof(float));
   const int calls =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmark programs share. They have no caller who could handle a failure: it ends them.
+// Helpers of the benchmark programs. A failure ends the program with its message, because no caller
+// could handle it.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,8 +19,10 @@ namespace hvd::bench {
 
 using Clock = std::chrono::steady_clock;
 
+// Much longer than any step takes: a program that reaches it hangs.
 inline Deadline patience() { return Deadline::after(std::chrono::minutes(2)); }
 
+// Ends the process with the message of a failure, without destructors, which might wait for peers.
 inline void must(const Status& status) {
   if (status.is_ok()) return;
   fmt::print(stderr, "{}\n", status.to_string());
@@ -36,6 +39,7 @@ inline double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
+// "[1.5, 2]", with four significant digits.
 inline std::string json_list(const std::vector<double>& values) {
   std::string text;
   for (const double value : values) {

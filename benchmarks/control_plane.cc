@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs ranks to agree on an unchanged step, counted and not timed.
+// The messages and bytes with which ranks agree on an unchanged step. Counted, not timed.
 //
 //   control_plane
 //
-// All ranks of a job live in this process and hand their messages over at once. Prints one JSON
-// object for each number of ranks and of ranks per host: messages and bytes of a rank, in and out,
-// and how many hops lie between the coordinator and the rank furthest from it.
+// All ranks of a job are objects in this process and deliver their messages directly. Prints one
+// JSON object for each number of ranks and of ranks per host:
+//   messages, bytes  per step and rank, sent and received: [largest, mean]
+//   hops             between the coordinator and the rank furthest from it
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr int kMostRanks = 4096;
 constexpr int kTensors = 32;
-constexpr int kStepsBefore = 2;  // the first spells names out, and only later ones use numbers
+constexpr int kStepsBefore = 2;  // not counted: the first step sends names, later ones numbers
 
 Topology hosts_of(int ranks, int per_host) {
   std::vector<int> host_of(ranks);
@@ -32,12 +33,14 @@ class Job {
     const Topology topology = hosts_of(ranks, per_host);
     for (int rank = 0; rank < ranks; ++rank) {
       NegotiatorOptions options = NegotiatorOptions::in_tree(rank, topology);
-      // A parent comes before its children, on hosts that are filled one after the other.
+      // A parent has a lower rank than its children, because ranks are numbered host by host.
       if (options.parent >= 0) depth_[rank] = depth_[options.parent] + 1;
       ranks_.push_back(std::make_unique<Negotiator>(std::move(options)));
     }
   }
 
+  // One step of kTensors tensors: announcements up the tree, a decision, and the plan down the
+  // tree.
   void step() {
     std::fill(messages_.begin(), messages_.end(), 0);
     std::fill(bytes_.begin(), bytes_.end(), 0);
@@ -87,7 +90,7 @@ class Job {
   }
 
   std::vector<std::unique_ptr<Negotiator>> ranks_;
-  // By rank.
+  // By rank, of the last step; depth_ in hops below the coordinator.
   std::vector<int64_t> messages_;
   std::vector<int64_t> bytes_;
   std::vector<int64_t> depth_;

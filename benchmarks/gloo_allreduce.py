@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""float32 Sum allreduce of torch.distributed with gloo, between processes on the loopback.
+"""float32 Sum allreduce of torch.distributed with gloo, between processes over loopback.
 
 gloo_allreduce.py RANKS ROUNDS BYTES...
 gloo_allreduce.py RANKS ROUNDS steps
 
-Prints one JSON object per size with the time per operation in microseconds, one figure per round:
-the mean of a batch on its slowest rank, as allreduce_peers.cc has it; or the steps of
-engine_peers.cc, every tensor as an operation of its own, all started before the first is awaited.
+The first form prints one JSON object per size with the time per operation in microseconds, one
+figure per round: the mean of a batch on its slowest rank, as in allreduce_peers.cc. The second form
+runs the steps of engine_peers.cc: every tensor is a separate operation, and all are started before
+the script waits for the first.
 """
 
 import json
@@ -48,7 +49,7 @@ def time_steps(tensors: list[torch.Tensor], calls: int) -> float:
 
 
 def resnet50() -> list[int]:
-    """Elements of the 161 parameters of ResNet-50, as engine_peers.cc has them."""
+    """Elements of the 161 parameters of ResNet-50, as in resnet50.h."""
     counts = [64 * 3 * 49, 64, 64]
 
     def convolution(inputs: int, outputs: int, kernel: int) -> None:
@@ -92,7 +93,7 @@ def be_rank(rank: int, ranks: int, rounds: int, what: list[str], meeting_point: 
 
 def main(ranks: int, rounds: int, what: list[str]) -> int:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    # Forked, so that torch is imported once.
+    # Forked, so that torch is imported only once.
     context = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
         meeting_point = os.path.join(folder, "store")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that does no more than to start, to wait for all others, and to end.
+// A rank that starts, waits for all other ranks, and ends: the smallest program for timing a
+// launcher.
 #include "capi/hvd.hpp"
 
 int main() {

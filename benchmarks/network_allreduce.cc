@@ -2,13 +2,18 @@
 // float32 Sum allreduce over TCP, one rank per host: scripts/run_benchmarks.py starts one of these
 // in each of several network namespaces.
 //
-//   network_allreduce <rank> <size> <interface> <store ip:port> <bytes> <rounds> [algorithm …]
+//   network_allreduce <rank> <size> <interface> <rendezvous ip:port> <bytes> <rounds> [algorithm …]
 //
-// Rank 0 serves the rendezvous server and says "ready" when the others may start. The algorithms,
-// `auto` if none is named, take turns in every round; `auto:tags` and `auto:tls` protect what they
-// send. For each, rank 0 prints one JSON object with the time per operation in microseconds, one
-// figure per round (the mean of a batch on its slowest rank); `latency_us` is the one-way latency
-// of 4 bytes between ranks 0 and 1 beside each round, over a plain socket on which both spin.
+// Rank 0 runs the rendezvous server and prints "ready" when the other ranks may start. The
+// algorithms, `auto` if none is given, alternate in every round. `auto:tags` and `auto:tls` protect
+// the connections. For each algorithm rank 0 prints one JSON object:
+//   us          time per operation in microseconds, one figure per round: the mean of a batch on
+//   its
+//               slowest rank
+//   latency_us  one-way latency of 4 bytes between ranks 0 and 1 before each round, over a plain
+//   socket
+//               on which both ranks spin
+// HVD_BENCH_SECRET holds the secret of the job in base64.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -57,7 +62,7 @@ Arguments parse(int argc, char** argv) {
   return arguments;
 }
 
-// The slowest rank's figure, on every rank; also a barrier.
+// The largest figure of all ranks, on every rank. It is also a barrier.
 double slowest(Transport& transport, double mine) {
   Scratch scratch;
   const auto maximum = must(Reduction::make(ReduceOp::kMax, DType::kFloat64, transport.size()));
@@ -66,7 +71,8 @@ double slowest(Transport& transport, double mine) {
   return mine;
 }
 
-// A connection of its own between ranks 0 and 1, which owes nothing to the transport.
+// A separate connection between ranks 0 and 1, which does not use the transport. Other ranks have
+// none.
 class PingPong {
  public:
   PingPong(Transport& transport, const std::string& interface) : rank_(transport.rank()) {
@@ -84,7 +90,7 @@ class PingPong {
     }
   }
 
-  // One way, in microseconds; 0 on the ranks that take no part.
+  // One-way latency in microseconds; 0 on ranks above 1.
   double measure() {
     constexpr int kRoundTrips = 1000;
     if (rank_ > 1) return 0;
@@ -177,7 +183,8 @@ void compare(const std::map<std::string, World>& worlds, const Arguments& argume
   Scratch scratch;
   Transport& transport = *contenders.front().transport;
   PingPong ping_pong(transport, arguments.interface);
-  for (const Contender& each : contenders) time_batch(each, data, scratch);  // opens links
+  for (const Contender& each : contenders)
+    time_batch(each, data, scratch);  // opens the connections
   std::vector<double> latency;
   for (int round = 0; round < arguments.rounds; ++round) {
     latency.push_back(slowest(transport, ping_pong.measure()));
@@ -213,7 +220,7 @@ void run(const Arguments& arguments) {
   }
   compare(worlds, arguments);
   for (const auto& [protection, world] : worlds) {
-    slowest(*world.transport, 0);  // nobody leaves while another still waits
+    slowest(*world.transport, 0);  // a barrier: no rank leaves while another one still waits
   }
 }
 

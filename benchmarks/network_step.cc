@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step like that of ResNet-50 between hosts, through hvd.h, with each kind of protection
-// of the wire in turns: scripts/bench_network.py starts one of these in each of several network
+// A training step like that of ResNet-50 between hosts, through hvd.h, alternating between the
+// kinds of wire protection. scripts/bench_network.py starts one of these in each of several network
 // namespaces.
 //
-//   network_step <rank> <size> <interface> <store address> <rounds> <compute ms> <how> <kind …>
+//   network_step <rank> <size> <interface> <rendezvous address> <rounds> <compute ms> <how> <kind
+//   …>
 //
-// A step computes for so many milliseconds. In the first third, the pass forward, there are no
-// gradients; in the rest, the pass backward, one of 161 tensors (102 MB) is submitted after each
-// equal part, the last layer's first. Then it waits for all. <how> is `sleep`, as on an accelerator
-// that leaves the cores alone, or `spin`. A kind is `none`, `tags` or `tls`. Rank 0 serves the
-// stores, ports 7000 and 7001 (TLS), and says "ready" when the others may start. For each kind it
-// prints one JSON object with the time of a step in milliseconds and the CPU time that it took on
-// this rank beside spinning, one figure per round on the slowest rank.
+// A step computes for <compute ms> milliseconds. The first third is the forward pass, which has no
+// gradients. The rest is the backward pass: it is divided into 161 equal parts, and after each part
+// one tensor is submitted (102 MB in all), the last layer first. Then the step waits for all
+// tensors. <how> is `sleep`, as with an accelerator that does not use the cores, or `spin`. <kind>
+// is `none`, `tags` or `tls`. Rank 0 runs the rendezvous servers, on ports 7000 and 7001 (TLS), and
+// prints "ready" when the other ranks may start. For each kind it prints one JSON object, one
+// figure per round:
+//   step_ms  time of a step in milliseconds, on the slowest rank
+//   cpu_ms   CPU time of a step without spinning, on the rank with the most
+// HVD_BENCH_SECRET holds the secret of the job.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -83,7 +87,7 @@ void finish(hvd_operation* operation) {
   hvd_release(operation);
 }
 
-// The slowest rank's figure, on every rank; also a barrier.
+// The largest figure of all ranks, on every rank. It is also a barrier.
 double slowest(double mine) {
   hvd_operation* operation = nullptr;
   reduce("slowest", &mine, 1, HVD_FLOAT64, HVD_MAX, &operation);
@@ -109,7 +113,7 @@ void step(const Arguments& arguments, std::vector<Tensor>& tensors) {
   const double part = 2 * forward / static_cast<double>(tensors.size());
   const auto start = Clock::now();
   for (size_t i = tensors.size(); i-- > 0;) {
-    // Against the clock, so that sleeps that last too long do not add up.
+    // Relative to the start of the step, so that sleeps that are too long do not add up.
     const double until = forward + part * static_cast<double>(tensors.size() - i);
     const double ahead = until - microseconds_since(start);
     if (ahead > 0) compute(ahead, arguments.spin);

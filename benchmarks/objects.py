@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What seals cost: broadcast_object between two ranks of this host, with and without them.
+"""The cost of seals: broadcast_object between two ranks of this host, with and without seals.
 
 objects.py ROUNDS
 
-By turns in the same processes. Prints one JSON object per size with, for each way, the time of one
-call in microseconds on the slowest rank (`wall`) and the CPU time of both ranks in user mode
-(`cpu`), one figure per round.
+Both ways alternate in the same processes. Prints one JSON object per size. For each way it has
+the time of one call in microseconds on the slowest rank (`wall`) and the CPU time of both ranks
+together in user mode (`cpu`), one figure per round.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def user_seconds() -> float:
 
 
 def one_round(load: bytes | None, calls: int) -> tuple[float, float]:
-    """Microseconds per call: of the slowest rank, and of both CPUs."""
+    """Microseconds per call: wall time of the slowest rank, and CPU time of both ranks together."""
     objects.allgather_object(None, "ready")
     start, cpu = time.perf_counter(), user_seconds()
     for _ in range(calls):
@@ -56,7 +56,7 @@ def measure(rounds: int) -> None:
                 wall, cpu = one_round(load, calls)
                 seals(True)
                 if number == 0:
-                    continue  # memory is touched for the first time
+                    continue  # warm-up: the first touch of memory
                 kept = figures.setdefault(way, {"wall": [], "cpu": []})
                 kept["wall"].append(wall)
                 kept["cpu"].append(cpu)

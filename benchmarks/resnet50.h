@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of ResNet-50: 161 tensors, 102 MB of float32.
+// The sizes of the parameters of ResNet-50: 161 tensors, 102 MB of float32.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace hvd::bench {
 
-// How many elements each has, in the order of the layers.
+// Number of elements of each tensor, in the order of the layers. A convolution has three tensors:
+// its weights and the scale and shift of its batch normalization.
 inline std::vector<size_t> resnet50() {
   std::vector<size_t> counts = {64 * 3 * 49, 64, 64};
   const auto convolution = [&](size_t in, size_t out, size_t kernel) {

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.spark.run beside Spark's own TorchDistributor: until all ranks can talk to each other.
+"""Startup time of horovod.spark.run and of Spark's TorchDistributor, until all ranks are connected.
 
 spark_start.py RANKS ROUNDS
 
-In one application with an executor of one core per rank, by turns. Prints one JSON object with the
-seconds from the call until the last rank is ready, one figure per round: through `hvd.init()` of
-horovod.torch, the same without a framework, and until init_process_group of gloo has returned. A
-first round, in which Spark starts its Python workers, does not count.
+The contenders alternate in one Spark application that has one executor with one core per rank.
+Prints one JSON object with the seconds from the call until the last rank is ready, one figure per
+round: until `hvd.init()` of horovod.torch has returned, the same without a framework, and until
+init_process_group of gloo has returned. The first round, in which Spark starts its Python workers,
+does not count.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pyspark.sql import SparkSession
 
 
 def is_ready(folder: str) -> None:
-    """All ranks are on this machine, with one clock."""
+    """Records when this rank became ready. All ranks are on this machine, with one clock."""
     pathlib.Path(folder, f"{os.getpid()}").write_text(repr(time.time()))
 
 

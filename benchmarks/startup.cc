@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long the processes of a job take until all are connected.
+// Time from the start of a job's processes until all are connected.
 //
 //   startup <ranks> <hosts> <rounds>
 //
-// Forks the ranks, which count themselves to `hosts` hosts, and prints one JSON object: the time
-// until the last of them has heard from its partners at all distances that are powers of two, and
-// what share of it each step took on the slowest rank; one figure per round, in milliseconds.
+// Forks the ranks, which report themselves as spread over `hosts` hosts. Prints one JSON object
+// with one figure per round, in milliseconds:
+//   connected_ms  until the last rank has exchanged a message with its partners at all distances
+//   that
+//                 are powers of two
+//   store_ms …    how long each step took on its slowest rank
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +27,8 @@ namespace hvd::bench {
 namespace {
 
 constexpr std::array<std::string_view, 4> kSteps = {"store", "join", "mesh", "exchange"};
-// The steps of one rank, and then when it was done, after the start of the round.
+// Milliseconds of each step of one rank, then the time from the start of the round until it was
+// done.
 using Report = std::array<double, kSteps.size() + 1>;
 
 struct Job {
@@ -34,7 +38,7 @@ struct Job {
   Clock::time_point start;
 };
 
-// Reads all of `into`; false at the end of the pipe.
+// Reads all of `into`. False at the end of the pipe.
 template <typename T>
 bool read_from(int pipe, T& into) {
   return ::read(pipe, &into, sizeof(into)) == sizeof(into);
@@ -83,7 +87,7 @@ void be_rank(const Job& job, int rank, uint16_t port, int reports, int stay) {
   report.back() = microseconds_since(job.start) / 1000;
   write_to(reports, report);
   char end = 0;
-  (void)read_from(stay, end);  // until all have reported
+  (void)read_from(stay, end);  // blocks until all ranks have reported
 }
 
 Report run_round(int ranks, int hosts) {
@@ -104,7 +108,7 @@ Report run_round(int ranks, int hosts) {
     if (read_from(ports[0], port)) be_rank(job, rank, port, reports[1], stay[0]);
     std::_Exit(0);
   }
-  // Only now, because a process must not fork once it has threads.
+  // After the forks, because the server has threads and a process with threads must not fork.
   RendezvousServerOptions options;
   options.bind = Endpoint::loopback();
   const auto server = must(RendezvousServer::start(job.secret, options));

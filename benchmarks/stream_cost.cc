@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a byte between hosts costs in CPU time, with each kind of protection: both ends of one
-// connection over loopback in one thread, so that other load on the machine does not count.
+// CPU time of a byte between hosts, with each kind of wire protection. Both ends of one loopback
+// connection are in one thread, so that other load on the machine does not count.
 //
 //   stream_cost [rounds]
 //
 // Prints one JSON object per kind: microseconds of CPU (user and system) per MiB, one figure per
-// round, for writing, for reading to another place, and, where the stream can do that, for reading
-// in place.
+// round, for writing, for reading into a buffer, and, where the stream supports it, for reading in
+// place.
 #include <poll.h>
 
 #include <cstdlib>
@@ -22,8 +22,8 @@
 namespace hvd::bench {
 namespace {
 
-constexpr size_t kPiece = 256 << 10;  // what a mesh writes or reads at a time
-constexpr size_t kTotal = 128 << 20;
+constexpr size_t kPiece = 256 << 10;  // bytes that a mesh writes or reads at a time
+constexpr size_t kTotal = 128 << 20;  // bytes per round
 
 double cpu_us() {
   timespec now{};
@@ -53,6 +53,7 @@ Ends connect(bool tls) {
   return {client.take(where), server.take(where)};
 }
 
+// Microseconds per MiB, one figure per round.
 struct Cost {
   std::vector<double> write;
   std::vector<double> read;
@@ -68,7 +69,8 @@ void measure(Stream& out, const Read& read, std::vector<std::byte>& from,
   size_t received = 0;
   while (received < kTotal) {
     const double start = cpu_us();
-    // Not until the socket is full: the kernel would then count the peer's work as ours.
+    // At most two pieces in flight: with a full socket the kernel would account the work of the
+    // receiver to the writer.
     if (sent < kTotal && sent - received <= kPiece) {
       const size_t at = sent % from.size();
       sent +=

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.tensorflow: what an operation costs in a graph, and what distribution costs one rank.
+"""horovod.tensorflow: the cost of an operation in a graph, and the overhead of the optimizer.
 
 tensorflow_steps.py RANKS ROUNDS
 
 Prints one JSON object per scenario, one figure per round in microseconds: 1,000 allreduces of 1 KiB
-in one tf.function (per tensor, on the slowest rank) beside the same graph of tf.identity; and a
-step of Keras' fit on one rank, with the optimizer as it is and made distributed.
+in one tf.function (per tensor, on the slowest rank) and the same graph with tf.identity; and a step
+of Keras' fit on one rank, with the plain optimizer and with DistributedOptimizer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def be_rank(rounds: int) -> None:
     tensors = [tf.zeros(256) for _ in range(TENSORS)]
 
     def graph_of(op: Callable[[tf.Tensor, str], tf.Tensor]) -> Callable[[], object]:
-        # Each gets a tensor of its own in the graph, as a gradient would be.
+        # Each operation has a separate input tensor in the graph, as a gradient would have.
         made = tf.function(lambda xs: [op(x + 1, f"many.{i}") for i, x in enumerate(xs)])
         return lambda: made(tensors)
 

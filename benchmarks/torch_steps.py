@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""horovod.torch beside torch.distributed with gloo, in the same processes by turns.
+"""horovod.torch and torch.distributed with gloo, alternating in the same processes.
 
 torch_steps.py RANKS ROUNDS
 
@@ -28,15 +28,15 @@ Step = Callable[[], None]
 
 
 def time_step(step: Step, calls: int) -> float:
-    """Of the slowest rank, which others would have to wait for."""
+    """Microseconds of a step on the slowest rank, for which the other ranks would have to wait."""
     step()
     hvd.barrier()
     start = time.perf_counter()
     for _ in range(calls):
         step()
     took = torch.tensor((time.perf_counter() - start) / calls * 1e6, dtype=torch.float64)
-    # By name: with numbers instead, the engine would meet more than the 1,024 tensors that it
-    # remembers.
+    # With a name: automatic names are numbered, and they would exceed the 1,024 tensors that the
+    # response cache of the engine holds.
     return float(hvd.allreduce(took, op=hvd.Max, name="took"))
 
 
@@ -62,8 +62,8 @@ def many() -> dict[str, tuple[Step, int]]:
         for work in [dist.all_reduce(x, async_op=True) for x in tensors]:
             work.wait()
 
-    # A few steps, which find a moment of their own on a machine that has other things to do: there
-    # the best of 25 rounds was 2.4 ms a step with one step, 2.7 with 5 and 4.2 with 20.
+    # Few steps per round: on a busy machine a short round is more likely to run undisturbed. There
+    # the best of 25 rounds was 2.4 ms a step with 1 step per round, 2.7 with 5 and 4.2 with 20.
     return {"ours": (ours, 5), "gloo": (gloo, 1)}
 
 
