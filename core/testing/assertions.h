@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assertions on Status and Result for tests.
+// EXPECT_OK, ASSERT_OK and EXPECT_CODE: assertions on Status and Result that print the message.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-// Set when the thread sanitizer watches: it does not follow fork, and memory costs it tenfold.
+// Defined under the thread sanitizer, which does not support fork and needs ten times the memory.
 #if defined(__SANITIZE_THREAD__)
 #define HVD_THREAD_SANITIZER 1
 #elif defined(__has_feature)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// main() of every test program. A test that outlives its time limit is named and the program
-// aborted, so that a hang is a failure with a name and never a silent wait.
+// main() of every test program. It prints the name of a test that exceeds its time limit (60
+// seconds, or HVD_TEST_LIMIT_SECONDS) and aborts, so that a hang is a failure with a name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@ namespace {
 constexpr unsigned kDefaultLimitSeconds = 60;
 char current_test[512];
 
+// Signal handler: only async-signal-safe calls.
 void on_time_limit(int /*signal*/) {
   constexpr char kText[] = "\ntime limit exceeded by test ";
   (void)!write(STDERR_FILENO, kText, sizeof(kText) - 1);

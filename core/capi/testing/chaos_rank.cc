@@ -11,21 +11,21 @@
 //   abrupt=1   a failure ends the process at once, without hvd_shutdown
 //   dynamic=1  adds, uses and removes process sets (needs HOROVOD_DYNAMIC_PROCESS_SETS=1)
 //   starve=R   rank R limits its address space before one large operation, or before hvd_init if
-//              `large` is -1, and starts again afterwards together with all others
-//   large=N    before which batch that operation comes
-//   room=N     KiB of address space that it leaves
+//              `large` is -1, and starts again afterwards together with all other ranks
+//   large=N    the 0-based batch before which that operation runs
+//   room=N     KiB of address space that the limit leaves
 //
 // It writes lines to standard output, one event each:
 //
 //   ready                            hvd_init is done
 //   error <code> <where>: <text>     the first failure; the rank then leaves the job
-//   starved <code> <text>            how the large operation ended on the starved rank
-//   wrong <what>                     an element of a result; the process ends with 3
-//   handle <what>                    hvd_submit failed and gave a handle all the same
-//   early <what>                     hvd_wait(-1) returned too early; the process ends with 4
-//   interrupted                      SIGINT came; the rank then leaves the job
+//   starved <code> <text>            result of the large operation on the starved rank
+//   wrong <what>                     a wrong element of a result; the process exits with 3
+//   handle <what>                    hvd_submit failed but returned a handle
+//   early <what>                     hvd_wait(-1) returned too early; the process exits with 4
+//   interrupted                      SIGINT arrived; the rank then leaves the job
 //   left                             hvd_shutdown has returned
-//   again <code> <text>              how the second start went
+//   again <code> <text>              result of the second start
 //   end <batches> <operations>       the last line of a rank that was not stopped
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -58,7 +58,7 @@ constexpr int kEarly = 4;
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// One line in one piece: several processes may share the pipe.
+// Prints one line with a single write, because several processes may share the pipe.
 void say(std::string line) {
   std::replace(line.begin(), line.end(), '\n', ' ');
   line += '\n';
@@ -89,7 +89,7 @@ class Call {
 
   const Work& work() const { return work_; }
 
-  // Allocates nothing itself: the starved rank calls it without memory.
+  // Allocates nothing, because the starved rank calls it without memory.
   hvd_code submit(uint32_t flags) {
     hvd_request request = HVD_REQUEST_INIT;
     request.collective = work_.collective;
@@ -103,13 +103,13 @@ class Call {
     if (failed_with_handle_) operation_ = nullptr;
     return code;
   }
-  // hvd_submit has failed and has given a handle all the same.
+  // Whether hvd_submit failed but returned a handle.
   bool failed_with_handle() const { return failed_with_handle_; }
 
   bool submitted() const { return operation_ != nullptr; }
   hvd_operation* operation() const { return operation_; }
 
-  // What is wrong with the results, if anything.
+  // A description of the first wrong element of the results, if there is one.
   std::optional<std::string> wrong() const {
     for (size_t i = 0; i < work_.parts.size(); ++i) {
       hvd_output output = {sizeof(hvd_output)};
@@ -163,8 +163,9 @@ class Call {
   }
 
   Work work_;
-  size_t me_ = 0;          // among the members
-  int64_t placement_ = 0;  // of the output. 0: the library's memory, 1: the input's, 2: its own
+  size_t me_ = 0;  // index of this rank among the members
+  int64_t placement_ =
+      0;  // of the output. 0: memory of the library, 1: the input, 2: a separate one
   std::vector<std::vector<float>> inputs_;
   std::vector<std::vector<float>> outputs_;
   std::vector<std::vector<int64_t>> shapes_;
@@ -208,11 +209,11 @@ class Rank {
  private:
   // Start and end --------------------------------------------------------------------------------
 
-  // With `starved` hvd_init has to do with little memory.
+  // With `starved` hvd_init runs under the memory limit.
   bool init(bool starved) {
     sets_.clear();
     hvd_init_options options = {sizeof(hvd_init_options)};
-    // The size is known from the environment before hvd_init; without it the job has one rank.
+    // Before hvd_init only the environment has the size; without HOROVOD_SIZE the job has one rank.
     const char* text = std::getenv("HOROVOD_SIZE");
     const int size = text == nullptr ? 1 : std::atoi(text);
     if (size > 1) sets_.push_back({0});
@@ -240,7 +241,7 @@ class Rank {
     const bool starved = options_.starve == environment_rank() && options_.large < 0;
     if (!init(starved)) return false;
     say("ready");
-    return !starved;  // or else it leaves, so that all ranks start again
+    return !starved;  // a starved rank leaves, so that all ranks start again
   }
 
   static int environment_rank() {
@@ -248,7 +249,8 @@ class Rank {
     return text == nullptr ? 0 : std::atoi(text);
   }
 
-  // A rank that fails at its first start at once waits for ranks that notice after their timeout.
+  // The longer timeout is for a rank whose first start failed immediately: it waits for ranks that
+  // detect the failure only after their timeout.
   void start_again() {
     ::setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "15", 1);
     error_.clear();
@@ -263,7 +265,7 @@ class Rank {
     }
   }
 
-  // Keeps and reports the first failure; false, so that callers can return it.
+  // Stores and reports the first failure. Returns false, so that callers can return it.
   bool failed(hvd_code code, const std::string& where) {
     if (!error_.empty()) return false;
     error_ = std::to_string(code) + " " + where + ": " + hvd_error();
@@ -274,7 +276,7 @@ class Rank {
 
   // Memory ---------------------------------------------------------------------------------------
 
-  // Allocates nothing itself.
+  // Allocates nothing.
   void limit_memory() const {
     char text[64] = {};
     const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -289,7 +291,7 @@ class Rank {
     ::setrlimit(RLIMIT_AS, &limit);
   }
 
-  // One operation of 16 MiB per rank. The starved rank then leaves, whether it failed or not.
+  // One operation of 16 MiB per rank. The starved rank leaves afterwards, whether it failed or not.
   bool large_operation() {
     Dice shared(uint64_t(options_.seed) + 77);
     constexpr hvd_collective kLarge[] = {HVD_ALLGATHER, HVD_ALLTOALL, HVD_REDUCESCATTER,
@@ -309,7 +311,7 @@ class Rank {
     say("starved " + std::to_string(code) + " " + (code == HVD_OK ? "" : hvd_error()));
     report_handle(call);
     if (code == HVD_OK) check(call);
-    hvd_shutdown();  // ends what is in flight before the tensors are freed
+    hvd_shutdown();  // ends operations in flight before their tensors are freed
     return false;
   }
 
@@ -342,7 +344,7 @@ class Rank {
       work.set = 1 + int(shared.roll(int64_t(sets_.size())));
       work.members = sets_[size_t(work.set) - 1];
     }
-    // One barrier at a time is in flight in a set.
+    // Only one barrier at a time may be in flight in a set.
     if (work.collective == HVD_BARRIER && !barriers.insert(work.set).second) {
       work.collective = HVD_BROADCAST;
     }
@@ -379,7 +381,7 @@ class Rank {
     return made;
   }
 
-  // Waits until it is done: 1 leaves the work to the engine's own thread.
+  // Waits until the call is done. Mode 1 polls, so that the engine thread has to do the work.
   hvd_code wait(const Call& call, int64_t mode) {
     using namespace std::chrono_literals;
     while (mode == 1 && !hvd_poll(call.operation()) && !interrupted) {
@@ -411,9 +413,10 @@ class Rank {
     }
   }
 
-  // Runs those of `works` that this rank has a part in. Mode 0 waits for each before the next,
-  // in the order of the list; 1 and 2 submit all of them in an order of their own first. Ranks may
-  // choose different modes. Returns whether all went well; on return none is in flight.
+  // Runs the operations of `works` of which this rank is a member. Mode 0 waits for each before the
+  // next, in the order of the list. Modes 1 and 2 first submit all of them in a random order of
+  // this rank. Ranks may choose different modes. Returns whether all succeeded; on return no
+  // operation is in flight.
   bool together(const std::vector<Work>& works, int64_t mode) {
     std::vector<std::unique_ptr<Call>> calls;
     for (const Work& work : works) {
@@ -440,7 +443,7 @@ class Rank {
     }
     if (interrupted) {
       say("interrupted");
-      hvd_shutdown();  // ends what is in flight before the tensors are freed
+      hvd_shutdown();  // ends operations in flight before their tensors are freed
       return false;
     }
     return good;
@@ -455,7 +458,7 @@ class Rank {
     return true;
   }
 
-  // The same tensors in each step, as a model has them.
+  // Training steps: the same tensors in each step, as in a model.
   bool train() {
     if (options_.train == 0) return true;
     std::vector<Work> parameters;
@@ -480,7 +483,8 @@ class Rank {
     return !options_.dynamic || use_dynamic_set();
   }
 
-  // Other values for the same tensors, so that results of an earlier step are wrong now.
+  // Changes the values of the same tensors, so that a result of an earlier step is detected as
+  // wrong.
   static void renew(std::vector<Work>& works, int64_t step) {
     for (Work& work : works) {
       for (Part& part : work.parts) part.salt += step % 61;
@@ -514,7 +518,7 @@ class Rank {
     for (int64_t batch = 0; count == 0 || batch < count; ++batch) {
       ++batches_;
       if (options_.starve >= 0 && batch == options_.large && !large_operation()) return false;
-      // One batch in three is the same again, with the same names: the cache knows it.
+      // Every third batch is the same, with the same names, so that the response cache has it.
       const bool model = batch % 3 == 2;
       Dice shared(uint64_t(options_.seed * 1'000'003 + (model ? 0 : batch + 1)));
       std::vector<Work> works;
@@ -531,7 +535,7 @@ class Rank {
     return end();
   }
 
-  // All ranks join, so that none leaves while others still work.
+  // All ranks join, so that no rank leaves while other ranks still work.
   bool end() {
     hvd_operation* joined = nullptr;
     hvd_code code = hvd_join(&joined);

@@ -36,7 +36,7 @@ float reduced(const Work& work, const Part& part, int64_t index) {
   return work.op == HVD_AVERAGE ? result / float(work.members.size()) : result;
 }
 
-// The rows that member `from` sends to member `to` of an alltoall, and those before them.
+// For an alltoall: the rows that member `from` sends to member `to`, and the rows before them.
 std::pair<int64_t, int64_t> rows_between(const Part& part, size_t from, size_t to) {
   if (part.splits.empty()) {
     const int64_t each = part.rows[from] / int64_t(part.rows.size());

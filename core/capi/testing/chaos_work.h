@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of hvd_chaos_rank do together, and what each of them has to get for it. All ranks
-// draw the same work from the same seed, so that each knows what the others give.
+// Work: an operation that the ranks of hvd_chaos_rank run together, and the result that each rank
+// expects. All ranks draw the same work from the same seed, so that each can compute the inputs of
+// the other ranks.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +13,29 @@
 
 namespace chaos {
 
-// The distributions of <random> differ between libraries; a seed has to mean the same everywhere.
+// Random numbers that are the same on every platform; the distributions of <random> differ between
+// libraries.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : engine_(seed) {}
   // From 0 to `below` - 1.
   int64_t roll(int64_t below) { return int64_t(engine_() % uint64_t(below)); }
   bool one_in(int64_t chances) { return roll(chances) == 0; }
-  // From 1 to 200,000, small ones as often as large ones; one in twelve is 0.
+  // From 1 to 200,000, small numbers as often as large ones; one in twelve is 0.
   int64_t count();
 
  private:
   std::mt19937_64 engine_;
 };
 
-// One tensor.
+// One tensor of an operation.
 struct Part {
   std::string name;
-  // For each member of the set, in its order: the rows that it gives.
+  // Input rows of each member of the process set, in the order of the set.
   std::vector<int64_t> rows;
   int64_t columns = 1;
-  // Of an alltoall, for each member: rows for each other; empty for equal parts.
+  // For an alltoall: splits[a][b] is the number of rows that member a sends to member b. Empty for
+  // equal parts.
   std::vector<std::vector<int32_t>> splits;
   int64_t salt = 0;
 };
@@ -47,14 +50,14 @@ struct Work {
   std::vector<Part> parts;
 };
 
-// "allreduce t.1.0 of set 0".
+// For messages: "allreduce t.1.0 of set 0".
 std::string describe(const Work& work);
 
-// Element `index` of what `rank` gives. Whole numbers below 61: sums, products and averages of up
-// to 4 ranks are exact in a float.
+// Element `index` of the input of `rank`. Whole numbers below 61, so that sums, products and
+// averages of up to 4 ranks are exact in a float.
 float value(const Part& part, int rank, int64_t index);
 
-// What member number `me` of the set gets. Empty for a barrier and a join.
+// The expected output of member `me` of the set. Empty for a barrier and a join.
 std::vector<float> expected(const Work& work, const Part& part, size_t me);
 
 }  // namespace chaos

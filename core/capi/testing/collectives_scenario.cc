@@ -17,13 +17,13 @@ using hvd::Op;
 
 int sum_of_ranks() { return hvd::size() * (hvd::size() - 1) / 2; }
 
-// Small whole numbers, which every dtype represents.
+// Small whole numbers, which every dtype represents exactly.
 template <typename T>
 T whole(int number) {
   if constexpr (std::is_same_v<T, hvd::bfloat16>) {
     return {static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(number)) >> 16)};
   } else if constexpr (std::is_same_v<T, hvd::half>) {
-    // The exponent moves from a bias of 127 to one of 15, the fraction from 23 to 10 bits.
+    // The bias of the exponent changes from 127 to 15, the fraction from 23 to 10 bits.
     if (number == 0) return {0};
     const auto bits = std::bit_cast<uint32_t>(static_cast<float>(number));
     return {static_cast<uint16_t>((bits >> 13) - ((127u - 15u) << 10))};
@@ -96,7 +96,7 @@ void large_tensors_are_reduced() {
 }
 
 void rows_are_gathered_by_rank() {
-  // Rank 0 has none.
+  // Rank 0 has no rows.
   const std::vector<int> mine(3 * size_t(hvd::rank()), hvd::rank());
   const std::vector<int> all = hvd::allgather(mine, {.row = 3});
   EXPECT(all.size() == 3 * size_t(sum_of_ranks()));
@@ -181,7 +181,7 @@ struct Calls {
   std::atomic<int> all{0};
 };
 
-// Nobody waits: the engine's own thread has to do it.
+// No thread waits, so the engine thread has to run the operations.
 void callbacks_come_without_anybody_waiting() {
   constexpr int kCount = 20;
   Calls calls;
@@ -210,7 +210,7 @@ void callbacks_come_without_anybody_waiting() {
   for (const auto& values : data) EXPECT(values == std::vector<float>(10, float(hvd::size())));
 }
 
-// Every rank hears of it, and the name can be used again.
+// Every rank gets the error, and the name can be used again.
 void disagreement_fails_on_every_rank() {
   const bool last = hvd::rank() == hvd::size() - 1;
   const auto expect_mismatch = [](const std::function<void()>& body) {
@@ -243,7 +243,7 @@ void disagreement_fails_on_every_rank() {
   expect_mismatch([&] { (void)hvd::allgather(values, {.name = "odd", .row = last ? 2u : 3u}); });
   hvd::allreduce(values, {.name = "odd"});
   EXPECT(values == std::vector<float>(6, 1));
-  // Twice in flight is the rank's own mistake; the first one goes on.
+  // A name twice in flight is an error of this rank alone; the first operation continues.
   if (!last) hvd::barrier();
   auto first = hvd::allreduce_async(values, {.name = "twice"});
   if (last) {
@@ -268,7 +268,7 @@ void process_sets_work_alone() {
     const auto error = failure_of([&] { hvd::allreduce(values, {.process_set = evens.id()}); });
     EXPECT(error.code() == HVD_INVALID_ARGUMENT && contains(error, "is not in process set 1"));
   }
-  // Everyone but the first, while the evens are busy.
+  // All ranks except the first, while the even ranks are busy.
   std::vector<int32_t> tail(size_t(n - 1));
   std::iota(tail.begin(), tail.end(), 1);
   for (int round = 0; round < 3; ++round) {
@@ -309,7 +309,7 @@ void ranks_with_less_data_join() {
   EXPECT(all == std::vector<int>(size_t(hvd::size()), last));
 }
 
-// What others wait for fails when one rank leaves.
+// Operations that other ranks wait for fail when one rank leaves.
 void shutdown_of_one_ends_all() {
   if (hvd::rank() == 0) {
     hvd::barrier();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as processes that run testing/scenario_main.cc, and the rendezvous server they meet at.
+// Rank: a process that runs testing/scenario_main.cc. Store: the rendezvous server of such a job.
+// Both belong to one test and are not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -13,10 +14,11 @@
 
 namespace scenario {
 
-// Where the ranks of a job are, or are told to be.
+// The hosts of the ranks of a job. All run on this machine; HOROVOD_HOSTNAME gives the pretended
+// host.
 enum class Placement {
   kOneHost,    // shared memory
-  kManyHosts,  // each on a host of its own: TCP
+  kManyHosts,  // one rank per host: TCP
   kTwoHosts,   // both
   kNoMemory,   // one host, but HOROVOD_SHM_DISABLE=1
 };
@@ -29,13 +31,13 @@ class Rank {
   Rank(const std::vector<std::string>& arguments, const Settings& settings);
   Rank(Rank&& other) noexcept;
   Rank& operator=(Rank&&) = delete;
-  // Kills it if it still runs.
+  // Kills the process if it still runs.
   ~Rank();
 
-  // The next line it writes; a test fails and this is empty if none comes within 30 seconds, or
-  // ever.
+  // The next line of its output. Without one within 30 seconds, or at the end of the output, the
+  // test fails and the result is empty.
   std::string line();
-  // All that it still writes, and how it ended: "ok\n" and 0 if all went well.
+  // Waits for its end: the rest of its output and its exit code, "ok\n" and 0 after a success.
   struct End {
     std::string output;
     int code;
@@ -58,7 +60,7 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // All ranks of a job of `size`.
+  // Starts all ranks of a job of `size` ranks.
   std::vector<Rank> start(const std::vector<std::string>& arguments, int size, Placement placement,
                           const Settings& more = {}) const;
 

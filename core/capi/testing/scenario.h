@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scenarios that ranks_test.cc runs as processes share. They see the library as any
-// program does: through hvd.h and hvd.hpp.
+// Helpers of the scenarios that ranks_test.cc runs as processes. Scenarios use the library only
+// through hvd.h and hvd.hpp, like any program.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace scenario {
 
-// Ends this rank, and with it all others, unless `condition` holds.
+// Ends this rank, and therefore the job, unless `condition` holds.
 inline void expect(bool condition, const std::string& what, int line) {
   if (condition) return;
   std::ostringstream text;
@@ -26,7 +26,7 @@ inline void expect(bool condition, const std::string& what, int line) {
 }
 #define EXPECT(condition) ::scenario::expect((condition), #condition, __LINE__)
 
-// One line, in one piece.
+// Prints one line with a single write.
 template <typename... Parts>
 void say(const Parts&... parts) {
   std::ostringstream text;
@@ -48,16 +48,16 @@ inline bool contains(const hvd::Error& error, const std::string& words) {
   return std::string(error.what()).find(words) != std::string::npos;
 }
 
-// Of the monotonic clock, which all processes of a machine share.
+// Microseconds of the monotonic clock, which is the same for all processes of a machine.
 inline int64_t now_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
-// All that ranks can do together.
+// Every collective, with groups, process sets, join and shutdown.
 void run_collectives();
-// Sealed bytes: who accepts whose.
+// Sealed bytes: which ranks and operations accept which seals.
 void run_seals();
 
 }  // namespace scenario

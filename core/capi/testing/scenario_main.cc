@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job, as a process; ranks_test.cc says which by the HOROVOD_* variables.
+// One rank of a job, as a process. ranks_test.cc sets its rank and job in the HOROVOD_* variables.
 //
 //   hvd_scenario <name> [<number>]
 //
-//   collectives   all that ranks can do together
-//   seals         sealed bytes, of this job and of the one before
-//   restart       <number> times init, allreduce, shutdown: nothing is left behind
-//   lost          reduces until rank <number> is lost, then goes on without it. Says "ready", then
-//                 "lost <code> <time> <text>", then "again <size>"
-//   exit          has an operation in flight, says "ready" and at SIGUSR1 ends without a shutdown
-//   fork          its children have no job, may start one of their own, and harm nobody
+//   collectives   every collective, with groups, process sets, join and shutdown
+//   seals         sealed bytes, of this job and of an earlier one
+//   restart       <number> times init, allreduce, shutdown: no thread, file or memory is left
+//   behind lost          reduces until rank <number> is lost, then starts again without it. Prints
+//   "ready",
+//                 then "lost <code> <time> <text>", then "again <size>"
+//   exit          has an operation in flight, prints "ready" and at SIGUSR1 ends without a shutdown
+//   fork          forked children have no job, may start one of their own, and do not disturb
+//   others trace         rank 0 writes a timeline while two process sets work
 //
-// It says "ok" at the end, or "FAILED …".
+// It prints "ok" at the end, or "FAILED …".
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,7 +67,7 @@ void restart(int times) {
     hvd::init();
     expect_sum();
     hvd::shutdown();
-    // A thread that was joined stays listed for some microseconds; a sanitizer's own for ever.
+    // A joined thread stays listed for some microseconds; a thread of a sanitizer always.
     for (int look = 0; !kSanitized && look < 1000 && entries_of("/proc/self/task") > 1; ++look) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -111,7 +113,8 @@ void exit_without_shutdown() {
   pthread_sigmask(SIG_BLOCK, &go, nullptr);
   hvd::init();
   expect_sum();
-  // Never destroyed: the futures would wait. Static, so that they count as reachable.
+  // Never destroyed, because the destructors of futures wait. Static, so that the leak sanitizer
+  // finds them reachable.
   static auto* const futures = new std::vector<hvd::Future<>>;
   static auto* const data = new std::vector<float>(5);
   futures->push_back(hvd::allreduce_async(*data, {.name = std::to_string(hvd::rank())}));
@@ -121,8 +124,8 @@ void exit_without_shutdown() {
   sigwait(&go, &signal);
 }
 
-// Runs what a child does at its end; the leak sanitizer alone would take the memory of its parent's
-// other threads for lost.
+// Ends a child with its exit handlers, except under a sanitizer: the leak sanitizer would report
+// the memory of the parent's other threads as lost.
 [[noreturn]] void end_child() {
   if (kSanitized) std::_Exit(0);
   std::exit(0);
@@ -164,7 +167,7 @@ void fork_children() {
   hvd::shutdown();
 }
 
-// Rank 0 writes a timeline, and is in one of two process sets.
+// Rank 0 writes a timeline and is a member of one of two process sets.
 void trace_process_sets() {
   hvd::init({.process_sets = {{0, 1}, {1, 2}}});
   std::vector<float> values(3, 1);

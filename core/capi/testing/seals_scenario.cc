@@ -17,8 +17,8 @@ struct Release {
 };
 using Operation = std::unique_ptr<hvd_operation, Release>;
 
-// An operation that seals can belong to: the ranks of a set gather nothing. The sum of what they
-// give travels as a number of rows.
+// An operation for seals: an allgather of rows without columns, so no data is sent. `sum` becomes
+// the sum of `rows` over the ranks, which is the number of gathered rows.
 Operation gather(const std::string& name, int64_t rows, int32_t set, int64_t* sum = nullptr) {
   hvd_request request = HVD_REQUEST_INIT;
   request.collective = HVD_ALLGATHER;
@@ -52,7 +52,7 @@ bool accepts(const Operation& operation, int rank, const Blob& blob) {
   return false;
 }
 
-// What every rank of the set has sealed for `operation`, by rank of the set.
+// The blobs that the ranks of the set sealed for `operation`, by rank of the set.
 std::vector<Blob> exchanged(const Operation& operation, const std::string& text, int32_t set) {
   const Blob all = hvd::allgather(sealed(operation, text), {.process_set = set});
   const size_t size = text.size() + HVD_SEAL_BYTES;
@@ -102,7 +102,7 @@ void seals_of_other_ranks_and_operations_are_refused() {
   }
 }
 
-// Some ranks then have submitted more than others, and all agree all the same.
+// The ranks agree although some of them have submitted more operations than other ranks.
 void ranks_agree_after_joins_failures_and_other_orders() {
   std::vector<float> values(3, 1);
   if (hvd::rank() > 0) {
@@ -127,7 +127,7 @@ void ranks_agree_after_joins_failures_and_other_orders() {
   expect_agreement();
 }
 
-// A set that has the id of one that was removed is another set.
+// A process set that reuses the id of a removed set is a different set.
 void seals_of_other_process_sets_are_refused() {
   std::vector<int32_t> tail(size_t(hvd::size() - 1));
   std::iota(tail.begin(), tail.end(), 1);
@@ -178,7 +178,7 @@ void run_seals() {
   seals_of_other_process_sets_are_refused();
   a_seal_needs_an_operation_that_is_done();
 
-  // The first operation of a job, on the same ranks with the same secret.
+  // The first operations of two jobs on the same ranks with the same secret differ.
   std::vector<Blob> blobs;
   for (int job = 0; job < 2; ++job) {
     hvd::init();
