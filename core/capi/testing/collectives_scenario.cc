@@ -182,7 +182,7 @@ struct Calls {
 };
 
 // No thread waits, so the engine thread has to run the operations.
-void callbacks_come_without_anybody_waiting() {
+void callbacks_run_without_a_waiting_thread() {
   constexpr int kCount = 20;
   Calls calls;
   std::vector<std::vector<float>> data(kCount, std::vector<float>(10, 1));
@@ -346,7 +346,7 @@ void run_collectives() {
   rows_are_reduced_and_scattered();
   groups_complete_as_one();
   any_order_of_names_will_do();
-  callbacks_come_without_anybody_waiting();
+  callbacks_run_without_a_waiting_thread();
   disagreement_fails_on_every_rank();
   process_sets_work_alone();
   ranks_with_less_data_join();
