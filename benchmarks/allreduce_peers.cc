@@ -6,11 +6,10 @@
 //
 // Prints one JSON object per size:
 //   openmpi, ours, shared  time per operation in microseconds, one figure per round: the mean of a
-//   batch
-//                          on its slowest rank. `shared` is ours with the buffers in shared memory.
-//   probe_ns               one-way latency of a cache line between ranks 0 and 1 before each round,
-//   in
-//                          nanoseconds, with at most 2 ranks. It changes within seconds on a
+//                          batch on its slowest rank. `shared` is ours with the buffers in shared
+//                          memory.
+//   probe_ns               one-way latency of a cache line between ranks 0 and 1, in nanoseconds,
+//                          before each round, with at most 2 ranks. It changes within seconds on a
 //                          virtual machine, and all other figures change with it.
 #include <mpi.h>
 

@@ -8,11 +8,9 @@
 // algorithms, `auto` if none is given, alternate in every round. `auto:tags` and `auto:tls` protect
 // the connections. For each algorithm rank 0 prints one JSON object:
 //   us          time per operation in microseconds, one figure per round: the mean of a batch on
-//   its
-//               slowest rank
+//               its slowest rank
 //   latency_us  one-way latency of 4 bytes between ranks 0 and 1 before each round, over a plain
-//   socket
-//               on which both ranks spin
+//               socket on which both ranks spin
 // HVD_BENCH_SECRET holds the secret of the job in base64.
 #include <poll.h>
 #include <sys/socket.h>

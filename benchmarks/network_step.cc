@@ -3,8 +3,7 @@
 // kinds of wire protection. scripts/bench_network.py starts one of these in each of several network
 // namespaces.
 //
-//   network_step <rank> <size> <interface> <rendezvous address> <rounds> <compute ms> <how> <kind
-//   …>
+//   network_step <rank> <size> <interface> <rendezvous ip> <rounds> <compute ms> <how> <kind …>
 //
 // A step computes for <compute ms> milliseconds. The first third is the forward pass, which has no
 // gradients. The rest is the backward pass: it is divided into 161 equal parts, and after each part

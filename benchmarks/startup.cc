@@ -6,8 +6,7 @@
 // Forks the ranks, which report themselves as spread over `hosts` hosts. Prints one JSON object
 // with one figure per round, in milliseconds:
 //   connected_ms  until the last rank has exchanged a message with its partners at all distances
-//   that
-//                 are powers of two
+//                 that are powers of two
 //   store_ms …    how long each step took on its slowest rank
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -163,9 +163,8 @@ class Call {
   }
 
   Work work_;
-  size_t me_ = 0;  // index of this rank among the members
-  int64_t placement_ =
-      0;  // of the output. 0: memory of the library, 1: the input, 2: a separate one
+  size_t me_ = 0;          // index of this rank among the members
+  int64_t placement_ = 0;  // of the output. 0: memory of the library, 1: the input, 2: separate
   std::vector<std::vector<float>> inputs_;
   std::vector<std::vector<float>> outputs_;
   std::vector<std::vector<int64_t>> shapes_;

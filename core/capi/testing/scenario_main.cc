@@ -6,12 +6,11 @@
 //   collectives   every collective, with groups, process sets, join and shutdown
 //   seals         sealed bytes, of this job and of an earlier one
 //   restart       <number> times init, allreduce, shutdown: no thread, file or memory is left
-//   behind lost          reduces until rank <number> is lost, then starts again without it. Prints
-//   "ready",
-//                 then "lost <code> <time> <text>", then "again <size>"
+//   lost          reduces until rank <number> is lost, then starts again without it. Prints
+//                 "ready", then "lost <code> <time> <text>", then "again <size>"
 //   exit          has an operation in flight, prints "ready" and at SIGUSR1 ends without a shutdown
-//   fork          forked children have no job, may start one of their own, and do not disturb
-//   others trace         rank 0 writes a timeline while two process sets work
+//   fork          forked children have no job, may start their own, and do not disturb the job
+//   trace         rank 0 writes a timeline while two process sets work
 //
 // It prints "ok" at the end, or "FAILED …".
 #include <sys/wait.h>

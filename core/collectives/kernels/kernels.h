@@ -24,8 +24,7 @@ enum class Combine : uint8_t { kSum, kMin, kMax, kProduct };
 //   float16, bfloat16  combined in float32 and rounded once, to nearest even
 //   integers           wrap
 //   bool               "or" for Sum and Max, "and" for Min and Product; any byte except 0 is true,
-//   and
-//                      the result is 0 or 1, also with a single input
+//                      and the result is 0 or 1, also with a single input
 // Min and Max give NaN if any operand is NaN, and the first one of equal zeros.
 using CombineFn = void (*)(std::byte* out, const std::byte* const* in, size_t inputs, size_t count);
 CombineFn combine_fn(Combine combine, DType dtype);
