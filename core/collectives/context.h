@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every collective works with, whatever its data: the transport, working memory, the deadline
-// and the options of the communicator.
+// CollectiveContext: the arguments that every collective takes in addition to its data. These are
+// the transport, the working memory, the deadline and the options of the communicator.
 //
-// The caller makes a context for one call, on its stack, and passes it by reference; nested
-// algorithms receive the same one, or a copy that names a subgroup's transport. Everything that it
-// refers to must outlive the call. Only the thread that runs the collective uses it: Transport and
-// Scratch serve one caller at a time.
-//
-// A failed call of the transport ends the communicator (transport.h); a collective returns that
-// status unchanged, and the content of its outputs is then undefined.
+// Threads: only the thread that runs the collective uses it, because Transport and Scratch serve
+// one caller at a time. Ownership: it owns nothing. Everything that it refers to must outlive the
+// call. A caller makes a context on its stack for one call and passes it by reference. Nested
+// algorithms receive the same context, or a copy with the transport of a subgroup. Failures: a
+// failed call of the transport ends the communicator (transport.h). A collective returns that
+// status unchanged; the content of its outputs is then undefined.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +22,6 @@
 namespace hvd {
 
 struct CollectiveContext {
-  // A reference, so that a context costs no copy of the options per call.
   static constexpr AllreduceOptions kDefaultOptions{};
 
   Transport& transport;
@@ -34,7 +32,8 @@ struct CollectiveContext {
   // it passes on one rank, the communicator ends on all ranks.
   Deadline deadline;
   // Equal on all ranks, because each rank chooses its algorithm alone. Allreduce uses all of them,
-  // reducescatter only `deterministic`, the other collectives none.
+  // reducescatter only `deterministic`, the other collectives none. A reference, so that a call
+  // copies no options.
   const AllreduceOptions& options = kDefaultOptions;
 
   int rank() const { return transport.rank(); }
