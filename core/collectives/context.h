@@ -3,11 +3,14 @@
 // the transport, the working memory, the deadline and the options of the communicator.
 //
 // Threads: only the thread that runs the collective uses it, because Transport and Scratch serve
-// one caller at a time. Ownership: it owns nothing. Everything that it refers to must outlive the
-// call. A caller makes a context on its stack for one call and passes it by reference. Nested
-// algorithms receive the same context, or a copy with the transport of a subgroup. Failures: a
-// failed call of the transport ends the communicator (transport.h). A collective returns that
-// status unchanged; the content of its outputs is then undefined.
+// one caller at a time.
+//
+// Ownership: it owns nothing. Everything that it refers to must outlive the call. A caller makes a
+// context on its stack for one call and passes it by reference. Nested algorithms receive the same
+// context, or a copy with the transport of a subgroup.
+//
+// Failures: a failed call of the transport ends the communicator (transport.h). A collective
+// returns that status unchanged; the content of its outputs is then undefined.
 #pragma once
 
 #include <cstddef>
