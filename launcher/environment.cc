@@ -34,7 +34,7 @@ void set_slot_variables(Variables& variables, const Slot& slot) {
 void set_interfaces(Variables& variables, const std::vector<std::string>& interfaces, bool wins) {
   if (interfaces.empty()) return;
   const std::string list = fmt::format("{}", fmt::join(interfaces, ","));
-  // HOROVOD_GLOO_IFACE is the older name of the setting and holds one interface.
+  // HOROVOD_GLOO_IFACE is the older name of the setting; Horovod 0.28 sets it to one interface.
   const auto set = [&](const char* name, const std::string& value) {
     if (wins) {
       variables[name] = value;
