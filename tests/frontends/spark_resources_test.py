@@ -84,7 +84,7 @@ def test_tasks_that_spark_may_start_twice_are_refused_at_once():
 
     conf = SparkConf(loadDefaults=False)
     cluster.check_on_demand(conf, 2)
-    with pytest.raises(RuntimeError, match=r"spark\.speculation .*set it to false"):
+    with pytest.raises(RuntimeError, match=r"spark\.speculation .* to false"):
         cluster.check_on_demand(conf.set("spark.speculation", "true"), 2)
 
 
