@@ -5,13 +5,11 @@ suite.py calls each check_* function on every rank of a job. An adapter `<framew
 a class Frontend with these members:
 
 - hvd: the front end's module
-- dtypes: names of the dtypes that it reduces, as numpy or the framework calls them
-- InvalidArgument: the exception for an invalid call
-- Internal: the exception for ranks that disagree
-- start(): hvd.init() with the process sets `evens` and `odds` of static_sets(), in `sets`
-- wait_for_all(name): returns once all ranks have called it
-- tensor(array, dtype=None), array(tensor): convert from and to numpy; a dtype that numpy does not
-  have becomes float
+- dtypes: the names of the dtypes that it reduces, in numpy or in the framework
+- InvalidArgument, Internal: its exceptions for errors of the caller, and for failures of the job
+- start(): hvd.init() with the process sets `evens` and `odds` of static_sets()
+- barrier(name): waits until all ranks have called it
+- tensor(array, dtype=None), array(tensor): convert; a dtype that numpy lacks becomes float
 - gradient(function, array): d sum(function(x) * weights) / dx where weights are 1, 2, 3, …
 """
 
@@ -120,11 +118,11 @@ def check_a_group_is_reduced_as_one(frontend):
 
 def check_allgather_joins_different_numbers_of_rows(frontend):
     hvd = frontend.hvd
-    rows = [ramp(rank, rank, 3) for rank in range(hvd.size())]  # rank 0 has no rows
+    tensors = [ramp(rank, rank, 3) for rank in range(hvd.size())]  # rank 0 has none
     for dtype in frontend.dtypes:
-        mine = frontend.tensor(rows[hvd.rank()], dtype)
+        mine = frontend.tensor(tensors[hvd.rank()], dtype)
         gathered = frontend.array(hvd.allgather(mine, name=f"gather.{dtype}"))
-        np.testing.assert_array_equal(gathered, np.concatenate(rows), dtype)
+        np.testing.assert_array_equal(gathered, np.concatenate(tensors), dtype)
 
 
 def check_broadcast_gives_all_ranks_the_roots_tensor(frontend):
@@ -295,7 +293,7 @@ def check_a_rank_without_data_joins(frontend):
     # In its last step a rank reduces together with the ranks that have more data.
     np.testing.assert_array_equal(frontend.array(total), [hvd.size() - hvd.rank()] * 3)
     assert hvd.allgather_object(int(last)) == [int(last)] * hvd.size()
-    frontend.wait_for_all("after join")
+    frontend.barrier("after join")
 
 
 def check_some_of_the_ranks_can_be_a_job(frontend):

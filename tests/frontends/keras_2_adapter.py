@@ -17,5 +17,5 @@ class Frontend:
     def start(self):
         hvd.init()
 
-    def wait_for_all(self, name):
+    def barrier(self, name):
         hvd.allreduce(np.zeros(1), name=name)

@@ -28,10 +28,10 @@ def start():
     K.set_session(tf.compat.v1.Session(config=config))
 
 
-def data(everybodys=False):
+def data(of_all_ranks=False):
     numbers = np.random.RandomState(7)
     arrays = [numbers.randn(STEPS, hvd.size(), ROWS, n).astype("float32") for n in (5, 2)]
-    if not everybodys:
+    if not of_all_ranks:
         arrays = [array[:, hvd.rank()] for array in arrays]
     return [array.reshape(-1, array.shape[-1]) for array in arrays]
 
@@ -49,9 +49,9 @@ def model(seed=0):
     return net
 
 
-def fit(net, optimizer, everybodys=False, rows=ROWS, **how):
+def fit(net, optimizer, of_all_ranks=False, rows=ROWS, **how):
     net.compile(loss="mse", optimizer=optimizer, metrics=["mae"])
-    return net.fit(*data(everybodys), batch_size=rows, shuffle=False, verbose=0, **how).history
+    return net.fit(*data(of_all_ranks), batch_size=rows, shuffle=False, verbose=0, **how).history
 
 
 def same_everywhere(values):
@@ -123,7 +123,7 @@ def check_training_ends_with_the_weights_of_one_process(frontend):
     start()
     for passes in (1, 2):
         alone = model()
-        fit(alone, sgd(), everybodys=True, rows=passes * ROWS * hvd.size())
+        fit(alone, sgd(), of_all_ranks=True, rows=passes * ROWS * hvd.size())
         net = model()
         optimizer = hvd.DistributedOptimizer(
             sgd(), backward_passes_per_step=passes, average_aggregated_gradients=True

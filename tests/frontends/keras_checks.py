@@ -43,7 +43,7 @@ def mine(steps=STEPS):
     return [array[:, hvd.rank()].reshape(-1, array.shape[-1]) for array in shares(steps)]
 
 
-def everybodys(steps=STEPS):
+def of_all_ranks(steps=STEPS):
     return [array.reshape(-1, array.shape[-1]) for array in shares(steps)]
 
 
@@ -89,14 +89,14 @@ class Watch(keras.callbacks.Callback):
 
 def trained_alone(make, steps=STEPS, rows=None, **how):
     net = model()
-    fit(net, make(), everybodys(steps), rows or ROWS * hvd.size(), **how)
+    fit(net, make(), of_all_ranks(steps), rows or ROWS * hvd.size(), **how)
     return net.get_weights()
 
 
 def same_everywhere(weights):
     flat = np.concatenate([np.ravel(w) for w in weights])
-    everybodys_flat = hvd.allgather(flat[None])
-    return all(np.array_equal(row, flat) for row in everybodys_flat)
+    flat_of_all = hvd.allgather(flat[None])
+    return all(np.array_equal(row, flat) for row in flat_of_all)
 
 
 def close(got, wanted, tolerance=2e-5):
@@ -406,7 +406,7 @@ def check_a_model_is_loaded_with_a_distributed_optimizer(frontend):
         assert same_everywhere(loaded.get_weights())
         close(loaded.get_weights(), net.get_weights())
         if kind == "keras":  # Keras 3 itself cannot resume from the other format
-            plain.fit(*everybodys(), batch_size=ROWS * hvd.size(), shuffle=False, verbose=0)
+            plain.fit(*of_all_ranks(), batch_size=ROWS * hvd.size(), shuffle=False, verbose=0)
             close(plain.get_weights(), net.get_weights(), 1e-4)
 
 
@@ -417,7 +417,7 @@ def check_the_first_batch_ends_with_the_weights_of_the_root(frontend):
     net = model(seed=hvd.rank())
     optimizer = hvd.DistributedOptimizer(sgd())
     alone = model(seed=1)
-    fit(alone, sgd(), [array[: ROWS * hvd.size()] for array in everybodys()], ROWS * hvd.size())
+    fit(alone, sgd(), [array[: ROWS * hvd.size()] for array in of_all_ranks()], ROWS * hvd.size())
     fit(net, optimizer, mine(), ROWS, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(1)])
     assert same_everywhere(net.get_weights())
     variables = optimizer.variables() if callable(optimizer.variables) else optimizer.variables
@@ -499,16 +499,16 @@ def check_momentum_is_corrected_when_the_rate_changes(frontend):
         callback = hvd.callbacks.LearningRateScheduleCallback(
             0.1, lambda epoch: 0.5**epoch, momentum_correction=correct
         )
-        fit(net, sgd(0.1), everybodys(1), 99, epochs=2, callbacks=[callback])
+        fit(net, sgd(0.1), of_all_ranks(1), 99, epochs=2, callbacks=[callback])
         return net.get_weights()
 
     first = model()
-    fit(first, sgd(0.1), everybodys(1), 99)
+    fit(first, sgd(0.1), of_all_ranks(1), 99)
     start, middle = model().get_weights(), first.get_weights()
     velocity = [b - a for a, b in zip(start, middle)]
     plain = model()
     plain.set_weights(middle)
-    fit(plain, sgd(0.05, 0.0), everybodys(1), 99)  # the part of the gradient
+    fit(plain, sgd(0.05, 0.0), of_all_ranks(1), 99)  # the part of the gradient
     for correct, factor in ((True, 0.45), (False, 0.9)):
         wanted = [w + factor * v for w, v in zip(plain.get_weights(), velocity)]
         close(trained(correct), wanted)
@@ -614,7 +614,7 @@ def check_fit_goes_on_from_the_last_commit(frontend):
     assert starts == [(0, 0), (1, 0)] and state.epoch == epochs and state.batch == 0
     assert same_everywhere(net.get_weights())
     close(net.get_weights(), trained_alone(adam, epochs=epochs), 1e-4)
-    frontend.wait_for_all("trained")
+    frontend.barrier("trained")
     frontend.hvd.shutdown()
     frontend.start()
     if not IS_KERAS_3:

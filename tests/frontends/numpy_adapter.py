@@ -11,5 +11,5 @@ class Frontend:
     def start(self):
         basics.init()
 
-    def wait_for_all(self, name):
+    def barrier(self, name):
         arrays.allreduce(np.zeros(1), name=name)

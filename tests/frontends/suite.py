@@ -59,8 +59,8 @@ def run_check(frontend, check) -> tuple[str, str]:
     try:
         if outcome[0] == "failed":
             hvd.shutdown()
-        # The next check may begin only if all ranks are in a working job.
-        frontend.wait_for_all(f"after {check.__name__}")
+        # All ranks have to work before the next check begins.
+        frontend.barrier(f"after {check.__name__}")
     except Exception as error:
         if outcome[0] != "failed":
             outcome = "failed", f"another rank has failed: {error}"

@@ -40,7 +40,7 @@ class Frontend:
         self.sets = [hvd.ProcessSet(ranks) for ranks in conformance.static_sets(size)]
         hvd.init(process_sets=self.sets)
 
-    def wait_for_all(self, name):
+    def barrier(self, name):
         hvd.allreduce(tf.zeros(1), name=name)
 
     def tensor(self, array, dtype=None):

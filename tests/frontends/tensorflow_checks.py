@@ -641,7 +641,7 @@ def check_training_goes_on_from_the_last_commit(frontend):
 
     assert train(state) == 6 and failures == [4]
     equal(w, [6.0 * hvd.size()])
-    frontend.wait_for_all("trained")
+    frontend.barrier("trained")
     hvd.shutdown()
     frontend.start()  # with its process sets
 

@@ -111,7 +111,7 @@ def test_dispatchers_may_be_on_the_side_of_the_training(compute_job):
 
 
 @pytest.mark.timeout(60)
-def test_a_configuration_is_read_as_it_was_written_and_by_nobody_else(tmp_path):
+def test_a_configuration_is_read_as_it_was_written_and_by_its_user_only(tmp_path):
     config = compute_service.TfDataServiceConfig(2, 3, "training", ["a:1", "[::1]:2"], KEY, 5)
     assert config.to_dict()["key"] == KEY.hex()
     assert compute_service.TfDataServiceConfig.from_dict(config.to_dict()) == config
@@ -144,8 +144,8 @@ def test_what_is_wrong_with_a_registration_is_said(monkeypatch):
         assert config.compute_client().wait_for_dispatcher(1) == "host:1"
         with pytest.raises(TimeoutException, match="worker 0 of dispatcher 1"):
             client.wait_for_workers(1)
-        stranger = compute_service.TfDataServiceConfig.from_dict(
+        other = compute_service.TfDataServiceConfig.from_dict(
             {**config.to_dict(), "key": KEY.hex()}
         )
         with pytest.raises(TimeoutException, match="is this its configuration"):
-            stranger.compute_client()
+            other.compute_client()

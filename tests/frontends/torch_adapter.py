@@ -31,7 +31,7 @@ class Frontend:
         self.sets = [hvd.ProcessSet(ranks) for ranks in sets]
         hvd.init(process_sets=self.sets)
 
-    def wait_for_all(self, name):
+    def barrier(self, name):
         hvd.barrier()
 
     def tensor(self, array, dtype=None):

@@ -829,7 +829,7 @@ def check_a_killed_operation_names_its_cause(frontend):
     handle = None
     if hvd.rank() == 0:
         handle = hvd.allreduce_async(torch.ones(2), name="never")
-    frontend.wait_for_all("in flight")
+    frontend.barrier("in flight")
     hvd.shutdown()
     if handle is not None:
         assert hvd.synchronize(handle) is None  # the table is empty

@@ -50,7 +50,7 @@ def train_with_a_failure(frontend, last_step, fail):
     assert starts == [0, 2] and state.done == list(range(STEPS))
     assert same_everywhere(weights_of(net))
     close(weights_of(net), train_alone(OPTIMIZERS["adam"]), 2e-5)
-    frontend.wait_for_all("trained")
+    frontend.barrier("trained")
     hvd.shutdown()
     frontend.start()  # with its process sets
 
@@ -67,7 +67,7 @@ def check_training_ends_at_once_when_ranks_disagree(frontend):
     raises(hvd.HorovodInternalError, "Mismatched", train, state)
     assert starts == [0]
     raises(hvd.HorovodInternalError, "Sum or Average", hvd.reducescatter, torch.ones(4), op=hvd.Max)
-    frontend.wait_for_all("the job goes on")
+    frontend.barrier("the job goes on")
 
 
 def check_training_goes_on_from_the_last_commit_when_one_rank_failed(frontend):
