@@ -260,7 +260,7 @@ def check_local_layers_are_trained_by_each_rank_alone(frontend):
     close(net.get_weights()[:1], alone.get_weights()[:1])
     raises(
         ValueError,
-        "no layer",
+        "not a layer",
         lambda: hvk.PartialDistributedOptimizer(sgd(), local_layers=["dense"]),
     )
 

@@ -287,7 +287,7 @@ def check_broadcast_parameters_makes_models_equal(frontend):
     hvd.broadcast_parameters(images.state_dict(), root_rank=0)
     assert same_everywhere(images.weight.contiguous())
     raises(ValueError, "dict", hvd.broadcast_parameters, 5, root_rank=0)
-    raises(ValueError, "no tensor", hvd.broadcast_parameters, {"a": "b"}, root_rank=0)
+    raises(ValueError, "not a tensor", hvd.broadcast_parameters, {"a": "b"}, root_rank=0)
 
 
 OPTIMIZERS = {
