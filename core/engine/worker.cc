@@ -326,6 +326,8 @@ Result<bool> Worker::poll_backends() {
 }
 
 // All ranks have agreed on these operations before the shutdown, so they should not fail by it.
+// This blocks the thread that runs the engine until the batches end, or for the timeout of a
+// collective.
 Status Worker::drain_backends() {
   const Deadline deadline = Deadline::after(options_.host_backend.timeout);
   while (!running_.empty() && !deadline.expired()) {
