@@ -39,9 +39,9 @@ constexpr std::chrono::microseconds kLongestDoze{200};
 // to let them gather, for kLongestBurst dozes at most.
 constexpr size_t kBurst = 8;
 constexpr int kLongestBurst = 5;
-// While the engine thread watches, waiting threads need not hand the doorbell back, which saves 10
-// % of an operation of 4 B. So with frequent waiting threads we wake it every kRunsPerWake runs to
-// keep it watching.
+// While the engine thread watches, waiting threads need not hand the doorbell back, which saves a
+// tenth of an operation of 4 B. So with frequent waiting threads we wake it every kRunsPerWake runs
+// to keep it watching.
 constexpr uint64_t kRunsPerWake = 64;
 
 void pin_to(int core) {

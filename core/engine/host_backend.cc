@@ -124,7 +124,7 @@ Status HostBackend::allreduce(std::span<const Item> batch) {
   Bytes identity = identity_.get(absent);
   if (absent > 0) {
     fill_identity(request.op, request.dtype, identity);
-    reduction = reduction.without_prepare();  // a scaled identity would be none
+    reduction = reduction.without_prepare();  // a scaled identity is no identity
   }
   pieces_.clear();
   for (const Item& item : batch) {
