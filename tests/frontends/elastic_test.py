@@ -21,7 +21,7 @@ from horovod.common.exceptions import (
 
 
 class Diary(State):
-    """Writes down what is asked of it."""
+    """Records the calls of its methods."""
 
     def __init__(self):
         super().__init__(lambda value: value, lambda: 0)
@@ -41,7 +41,7 @@ class Diary(State):
 
 
 def run(state, *events):
-    """What comes of a function whose calls end with these events, a value being the result."""
+    """The result of a function whose calls end with these events; a value is returned."""
     coming = iter(events)
 
     def train(given, factor, plus=0):
@@ -62,15 +62,15 @@ def test_a_function_that_succeeds_is_called_once():
 
 def test_a_failure_restores_and_other_hosts_do_not():
     state = Diary()
-    state.register_reset_callbacks([lambda: state.lines.append("told")])
+    state.register_reset_callbacks([lambda: state.lines.append("callback")])
     events = [HorovodInternalError("lost"), HostsUpdatedInterrupt(), HostsUpdatedInterrupt(True)]
     assert run(state, *events, HorovodInternalError("lost"), 5) == 11
-    anew = ["start", "adapt", "told"]
+    restart = ["start", "adapt", "callback"]
     assert state.lines == [
-        *("sync", "call", "restore", *anew),
-        *("sync", "call", *anew),
-        *("sync", "call", *anew),
-        *("call", "restore", *anew),  # all who are left had the same state
+        *("sync", "call", "restore", *restart),
+        *("sync", "call", *restart),
+        *("sync", "call", *restart),
+        *("call", "restore", *restart),  # all remaining ranks had the same state
         *("sync", "call"),
     ]
 
@@ -104,7 +104,7 @@ def test_failures_that_follow_one_another_are_tried_after_pauses(monkeypatch):
     lost = [failure(ErrorCode.PEER_LOST)] * 9
     assert run(state, *lost, 5) == 11
     assert pauses == [0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0]
-    # One that comes after a long time is as good as the first.
+    # A failure after a long time counts as a first one.
     events = [2.0, 60.0, 2.0]
     pauses.clear()
 
@@ -135,7 +135,7 @@ def test_what_fails_every_time_ends_it(error):
         run(state, error)
     assert state.lines == ["sync", "call"]
     notification_manager.handle_hosts_updated(9, HostUpdateResult.added)
-    state.check_host_updates()  # nobody tells it any more
+    state.check_host_updates()  # it receives no more messages
 
 
 def test_a_commit_raises_once_hosts_have_come_or_gone():
@@ -154,10 +154,10 @@ def test_a_commit_raises_once_hosts_have_come_or_gone():
         state.commit()
         assert interrupted((2, HostUpdateResult.removed), (3, HostUpdateResult.added)) is False
         notification_manager.handle_hosts_updated(3, HostUpdateResult.added)
-        state.commit()  # that was known
+        state.commit()  # no new message: the timestamp is not newer
         notification_manager.handle_hosts_updated(4, HostUpdateResult.added)
         state.on_reset()
-        state.commit()  # the job has started with them
+        state.commit()  # on_reset() drops messages from before the new start
         return "done"
 
     assert run_fn(train, lambda: None)(state) == "done"
@@ -170,11 +170,12 @@ def test_rank_0_decides_whether_hosts_have_changed():
     one = ObjectState(lambda value: said[-1], lambda: 1)
     late = ObjectState(lambda value: said[-1], lambda: 2)
     zero.on_hosts_updated(1, HostUpdateResult.added)
-    for state in (zero, one):  # one has heard nothing yet
+    for state in (zero, one):  # `one` has received no message yet
         with pytest.raises(HostsUpdatedInterrupt):
             state.check_host_updates()
     one.on_hosts_updated(2, HostUpdateResult.added)
-    for state in (zero, one, late):  # now one is ahead, and late has come since
+    # `one` has a newer message than rank 0, and `late` is a new rank: neither matters.
+    for state in (zero, one, late):
         state.check_host_updates()
 
 
