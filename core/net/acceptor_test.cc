@@ -39,7 +39,7 @@ struct Driven {
                    .value();
   }
 
-  // One round, as its owner's loop would do.
+  // One round of the owner's loop.
   void turn(Deadline limit) {
     std::vector<PollEvent> events;
     EXPECT_OK(poller->wait(events, earlier(limit, acceptor->next_deadline())));
@@ -81,7 +81,7 @@ TEST(Acceptor, HandsOutAuthenticatedPeersBesideSilentOnes) {
     ASSERT_EQ(driven.accepted.size(), 1u);
     EXPECT_EQ(driven.acceptor->pending(), 1u);
     EXPECT_EQ(driven.accepted[0].peer.host(), "127.0.0.1");
-    // What the peer said right after its handshake belongs to the stream.
+    // Bytes that the peer sends right after its handshake belong to the stream.
     std::array<std::byte, 32> in;
     ASSERT_OK(wait_for(driven.accepted[0].stream->fd(), POLLIN, soon()));
     EXPECT_EQ(*driven.accepted[0].stream->read_some(in), 11u);
@@ -120,7 +120,7 @@ TEST(Acceptor, BeyondTheBoundOneGoesAndTheLogStaysShort) {
   const std::string first = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(first, HasSubstr("closed to make room: more than 3 connections"));
   EXPECT_EQ(std::count(first.begin(), first.end(), '\n'), 1);
-  // The count of what was left out comes by itself, without another refusal.
+  // The count of lines left out is logged by itself, without another refusal.
   ::testing::internal::CaptureStderr();
   EXPECT_LT(driven.acceptor->next_deadline().remaining(), seconds(2));
   driven.turn(driven.acceptor->next_deadline());
@@ -128,7 +128,7 @@ TEST(Acceptor, BeyondTheBoundOneGoesAndTheLogStaysShort) {
               HasSubstr("6 more connections were closed"));
 }
 
-// A client whose handshake the test carries step by step.
+// A client whose handshake the test advances step by step.
 struct SlowClient {
   Fd socket;
   ClientHandshake handshake;
@@ -157,7 +157,7 @@ struct SlowClient {
 TEST(Acceptor, AFloodOfSilentConnectionsDoesNotEndAHandshakeThatHasBegun) {
   AcceptorOptions options;
   options.max_pending = 4;
-  // The worst choice for the honest client, which is the oldest and whose hello keeps it.
+  // The worst choice for the honest client, which is the oldest. Its hello protects it.
   options.choose = [](size_t) { return 0; };
   Driven driven(options);
   ::testing::internal::CaptureStderr();
@@ -191,7 +191,7 @@ TEST(Acceptor, OfManyThatHaveSentAHelloAChosenOneGoes) {
     clients.back()->send();
     driven.turn_until([&] { return clients.back()->has_answer(); });
   }
-  // All four had a hello, so it was chosen among all, the newest too.
+  // All four had sent a hello, so the choice was among all of them, including the newest.
   EXPECT_THAT(asked, ::testing::ElementsAre(4u));
   (void)::testing::internal::GetCapturedStderr();
   for (size_t i = 0; i < 4; ++i) {
@@ -201,8 +201,8 @@ TEST(Acceptor, OfManyThatHaveSentAHelloAChosenOneGoes) {
 }
 
 TEST(Acceptor, WithoutAChoiceAnyOfThemMayGo) {
-  // With a bound of 32 and 200 that come, the newest 32 stay by chance less than once in 10^20 runs
-  // if all are equally likely to go.
+  // With a bound of 32 and 200 connections, the newest 32 remain by chance in fewer than one of
+  // 10^20 runs if all are equally likely to be closed.
   AcceptorOptions options;
   options.max_pending = 32;
   Driven driven(options);

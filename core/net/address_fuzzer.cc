@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text: parse() refuses it, or its answer is printed and parsed to the same address again.
+// For any text, parse() either refuses it, or parse(to_string()) of its result is the same address.
 #include "net/address.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

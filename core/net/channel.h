@@ -5,9 +5,9 @@
 // One caller at a time. send() and recv() block. The other calls never block, so that one thread
 // with a poller can drive many channels.
 //
-// A Channel owns its connection. After a failure other than kTimeout every further call returns
-// that failure: kPeerLost (no rank: the owner has it) or, for a damaged frame, kUnauthenticated.
-// kTimeout leaves the channel usable: the rest of the message stays queued.
+// A Channel owns its connection. A lost connection (kPeerLost, without a rank: the owner has it)
+// and a received frame that is damaged or too long are permanent: every further call returns the
+// same failure. kTimeout leaves the channel usable: the rest of the message stays queued.
 #pragma once
 
 #include <optional>

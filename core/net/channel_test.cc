@@ -27,7 +27,7 @@ struct Variant {
   bool new_keys = false;  // TLS with a new key for every third record
 };
 
-// The end that has connected and the one that was accepted.
+// The client's and the server's end.
 Result<std::pair<Fd, Fd>> connect_through(const Fd& listener) {
   HVD_TRY_ASSIGN(const Endpoint where, local_endpoint(listener));
   HVD_TRY_ASSIGN(Fd near, connect_to(where, soon()));
@@ -103,7 +103,7 @@ TEST_P(Connected, StreamCarriesEveryByteThroughFullBuffers) {
   const Deadline deadline = soon();
   while (in < kSize && !deadline.expired()) {
     while (out < kSize) {
-      // In pieces that lie apart, as a header before its data does.
+      // In pieces at different addresses, like a header and its data.
       const ConstBytes rest = ConstBytes(sent).subspan(out);
       const std::array<ConstBytes, 2> pieces{rest.first(std::min<size_t>(rest.size(), 5)),
                                              rest.subspan(std::min<size_t>(rest.size(), 5))};
@@ -126,8 +126,8 @@ TEST_P(Connected, StreamCarriesEveryByteThroughFullBuffers) {
   EXPECT_TRUE(received == sent);
 }
 
-// Both sides write until their sockets are full before they read: neither may need room in its own
-// socket to be able to read.
+// Both sides write until their sockets are full before they read: reading must not need room in the
+// reader's own socket.
 TEST_P(Connected, BothDirectionsAtOnceThroughFullBuffers) {
   constexpr size_t kSize = size_t{12} << 20;
   struct Side {
@@ -170,7 +170,7 @@ TEST_P(Connected, BothDirectionsAtOnceThroughFullBuffers) {
   EXPECT_TRUE(sides[0].received == sides[1].sent);
   EXPECT_TRUE(sides[1].received == sides[0].sent);
   if (!GetParam().new_keys) return;
-  // 768 records of 16 KiB each way, if none was shorter.
+  // 768 records of 16 KiB in each direction, if none is shorter.
   EXPECT_GE(tls_of(client_).key_changes(), 255u);
   EXPECT_GE(tls_of(server_).key_changes(), 255u);
 }
@@ -207,7 +207,7 @@ TEST_P(Connected, DeadlineThatPassesLeavesTheChannelUsable) {
   Channel client(std::move(client_));
   Channel server(std::move(server_));
   EXPECT_CODE(StatusCode::kTimeout, server.recv(Deadline::after(milliseconds(1))));
-  // More than the buffers hold, and nobody reads: the rest stays queued.
+  // More than the buffers hold, and the peer does not read: the rest stays queued.
   const ByteBuffer large(size_t{12} << 20, std::byte{42});
   EXPECT_CODE(StatusCode::kTimeout, client.send(large, Deadline::after(milliseconds(20))));
   EXPECT_TRUE(client.wants_write());

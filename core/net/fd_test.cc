@@ -24,7 +24,7 @@ TEST(Fd, AForkedChildKeepsNoConnectionOpenAndClosesNothingElse) {
     ::close(lifetime[1]);
     const int reused = ::open("/dev/null", O_RDONLY);
     const bool closed = reused == ends[0];
-    ours.reset();  // as a destructor would
+    ours.reset();  // as the destructor does
     const bool untouched = ::fcntl(reused, F_GETFD) >= 0;
     char none = 0;
     (void)!::read(lifetime[0], &none, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes in any pieces: no unauthentic message comes out, and what an honest writer wrote comes
-// out unchanged up to the first byte that the input damages.
+// For any bytes in any pieces: the reader returns no message without a right tag, and it returns
+// the messages of an honest writer unchanged up to the first byte that the input damages.
 #include <algorithm>
 
 #include "net/frame.h"
@@ -15,7 +15,7 @@ const Secret& key() {
   return secret;
 }
 
-// Feeds `stream` in pieces and counts the messages that come out.
+// Feeds `stream` in pieces and counts the messages that are returned.
 size_t count_messages(ConstBytes stream, size_t piece, ConstBytes expected) {
   FrameReader reader(key(), kLimit);
   size_t messages = 0;

@@ -40,9 +40,9 @@ TEST(Frame, AnyChangedBitIsRefusedAndThenEverything) {
     bad[i] ^= std::byte{1};
     FrameReader reader(key);
     reader.feed(bad);
-    reader.feed(ByteBuffer(70'000));  // what a length that grew makes the reader wait for
+    reader.feed(ByteBuffer(70'000));  // as many bytes as an increased length announces
     SCOPED_TRACE(i);
-    // The highest byte of the length takes it above the limit.
+    // A change of the highest byte of the length makes it exceed the limit.
     EXPECT_CODE(i == 3 ? StatusCode::kInvalidArgument : StatusCode::kUnauthenticated,
                 reader.next());
     reader.feed(good);
@@ -78,7 +78,7 @@ TEST(Frame, LengthAboveTheLimitIsRefusedOnBothSides) {
   EXPECT_OK(writer.append(ByteBuffer(8), out));
   EXPECT_CODE(StatusCode::kInvalidArgument, writer.append(ByteBuffer(9), out));
   FrameReader reader(key, 7);
-  reader.feed(ConstBytes(out).first(kFrameHeaderSize));  // the announcement is enough
+  reader.feed(ConstBytes(out).first(kFrameHeaderSize));  // the header is enough
   const auto refused = reader.next();
   EXPECT_CODE(StatusCode::kInvalidArgument, refused);
   EXPECT_EQ(refused.status().message(), "a frame announces 8 bytes, the limit is 7");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that says anything, or what an honest one would say with some bits turned: it is
-// authenticated exactly when no bit was turned.
+// A peer that sends any bytes, or the bytes of an honest peer with some bits flipped: it is
+// authenticated exactly if no bit was flipped.
 #include <algorithm>
 
 #include "net/handshake.h"
@@ -8,7 +8,7 @@
 namespace hvd {
 namespace {
 
-// Hands out the input piece by piece; zeros when it is used up.
+// Returns the input piece by piece, then zeros.
 class Input {
  public:
   explicit Input(ConstBytes bytes) : rest_(bytes) {}
@@ -24,8 +24,8 @@ class Input {
   ConstBytes rest_;
 };
 
-// Carries all that `from` says to `to`, each byte changed by the next byte of the input; true if
-// none was.
+// Moves the output of `from` to `to` and changes each byte by the next byte of the input; true if
+// no byte was changed.
 bool carry_damaged(Handshake& from, Handshake& to, Input& input) {
   bool intact = true;
   while (!from.output().empty() && to.wanted() > 0) {

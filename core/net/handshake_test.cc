@@ -9,7 +9,7 @@ namespace {
 using ::testing::HasSubstr;
 using State = Handshake::State;
 
-// Carries what `from` has to say, at most `limit` bytes at a time; true if anything moved.
+// Moves the output of `from` to `to`, at most `limit` bytes at a time; true if any byte was moved.
 bool carry(Handshake& from, Handshake& to, size_t limit = 1000) {
   const size_t count = std::min({from.output().size(), to.wanted(), limit});
   if (count == 0) return false;
@@ -99,7 +99,7 @@ TEST(Handshake, AnyChangedBitEndsIt) {
     ByteBuffer answer(server.output().begin(), server.output().end());
     ASSERT_EQ(answer.size(), kServerSays);
     answer[i] ^= std::byte{0x10};
-    // A wrong magic is noticed before the rest is there.
+    // A wrong magic is detected before the rest arrives.
     client.feed(ConstBytes(answer).first(std::min(i + 1, client.wanted())));
     if (client.wanted() > 0) client.feed(ConstBytes(answer).subspan(i + 1));
     EXPECT_EQ(client.state(), State::kFailed) << "byte " << i;
@@ -119,13 +119,13 @@ TEST(Handshake, AnyChangedBitEndsIt) {
 
 TEST(Handshake, WordsOfTheVictimItselfProveNothing) {
   const Secret secret = Secret::generate();
-  // Back to the server go its own hello and its own proof.
+  // Reflect the server's own hello and proof to the server.
   ServerHandshake server(secret, false);
   ClientHandshake client(secret, false);
   carry(client, server);
   server.feed(server.output().subspan(Handshake::kHelloSize));
   EXPECT_EQ(server.state(), State::kFailed);
-  // A client is given its own hello and what another client would prove.
+  // A client receives its own hello and the proof of another client.
   ClientHandshake victim(secret, false);
   ByteBuffer answer(victim.output().begin(), victim.output().end());
   answer.resize(answer.size() + Handshake::kProofSize);

@@ -16,7 +16,7 @@
 namespace hvd {
 namespace {
 
-// Allocations of OpenSSL until one fails; that one and all later ones fail. Below 0: none does.
+// Allocations of OpenSSL before the first that fails; all later ones fail too. Below 0: none fails.
 int allocations_left = -1;
 
 bool fails() {
@@ -38,7 +38,8 @@ void release(void* memory, const char* /*file*/, int /*line*/) { std::free(memor
 
 const bool kInstalled = CRYPTO_set_mem_functions(allocate, reallocate, release) == 1;
 
-// What a job uses of OpenSSL. Whether it had the memory for that; anything else ends the process.
+// Uses every part of OpenSSL that a job uses. Returns whether there was enough memory; any other
+// failure ends the process.
 bool use_openssl() {
   try {
     const Secret secret = Secret::from_bytes(ByteBuffer(Secret::kSize, std::byte{7}));
@@ -54,8 +55,8 @@ bool use_openssl() {
   }
 }
 
-// In a process of its own, because it may ruin OpenSSL: memory runs out at the n-th allocation,
-// then there is some again.
+// Memory runs out at the n-th allocation; afterwards there is memory again. In a process of its
+// own, because a failure may leave OpenSSL unusable.
 enum class Outcome : int { kEnough = 0, kRecovered = 1, kRuined = 2 };
 Outcome run_out_of_memory_at(int n, bool prepared) {
   const pid_t child = fork();

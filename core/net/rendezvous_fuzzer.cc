@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few clients with any requests, sensible or not: the limits hold, nobody is answered twice, and
-// nobody waits who has left.
+// A few clients with any requests, valid or not: the limits hold, no request is answered twice, and
+// no wait remains of a client that has left.
 #include <map>
 #include <string>
 
@@ -25,7 +25,7 @@ class Fuzzed {
         open_.erase(client);
       }
       HVD_CHECK(table_.keys() <= kLimits.keys && table_.total_bytes() <= kLimits.total_bytes);
-      // Whoever has no answer yet is waiting.
+      // A client without an answer is waiting.
       HVD_CHECK(table_.waiters() == open_.size());
     }
     for (uint64_t client = 0; client < 4; ++client) table_.forget(client);
@@ -89,7 +89,7 @@ class Fuzzed {
 
   Decoder input_;
   uint64_t id_ = 0;
-  std::map<uint64_t, uint64_t> open_;  // client → request that it has no answer to
+  std::map<uint64_t, uint64_t> open_;  // client → its unanswered request
   RendezvousTable table_{
       kLimits, [this](uint64_t client, const ByteBuffer& answer) { on_answer(client, answer); }};
 };

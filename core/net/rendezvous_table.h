@@ -41,8 +41,8 @@ enum class RendezvousOp : uint8_t {
   kAdd,       // key (string), delta (int64) → sum (int64)
   kEnter,     // group (string), rank (int32) → empty
   kLeave,     // none → empty
-  kLose,  // rank (int32), reason (string) → kPeerLost with the first loss of the client's group
-  kWaitFor,  // keys (vector of string), the rank that sets each (vector of int32) → as kWaitAll
+  kLose,      // rank (int32), reason (string) → kPeerLost with the first loss of the group
+  kWaitFor,   // keys (vector of string), setting ranks (vector of int32) → as kWaitAll
 };
 
 // Not thread-safe: the server's thread makes all calls.

@@ -107,7 +107,7 @@ TEST_F(StoreTableTest, ClientThatLeavesOrAsksSomethingElseWaitsNoLonger) {
   EXPECT_EQ(missing, 2u);
   EXPECT_THAT(names, ElementsAre("b", "a"));
   ASSERT_OK(ask(9, RendezvousOp::kSet, "a", "1"));
-  EXPECT_EQ(answers_.size(), 1u);  // nobody was waiting any more
+  EXPECT_EQ(answers_.size(), 1u);  // no wait was left
 }
 
 TEST_F(StoreTableTest, ARankThatLeavesEndsTheWaitsForWhatItWasToSetAndNoOthers) {
@@ -115,10 +115,11 @@ TEST_F(StoreTableTest, ARankThatLeavesEndsTheWaitsForWhatItWasToSetAndNoOthers) 
   for (const int rank : {0, 1, 2}) ASSERT_OK(ask(rank, RendezvousOp::kEnter, "job", int32_t{rank}));
   ASSERT_OK(ask(9, RendezvousOp::kSet, "b", "1"));
   ASSERT_OK(ask(0, RendezvousOp::kWaitFor, keys, std::vector<int32_t>{2, 1}));
-  ASSERT_OK(ask(1, RendezvousOp::kWaitFor, keys, std::vector<int32_t>{0, 2}));  // has set that one
+  ASSERT_OK(
+      ask(1, RendezvousOp::kWaitFor, keys, std::vector<int32_t>{0, 2}));  // rank 0 has set that key
   answers_.clear();
   ASSERT_OK(ask(2, RendezvousOp::kLeave));
-  ASSERT_EQ(answers_.size(), 2u);  // that, and rank 0
+  ASSERT_EQ(answers_.size(), 2u);  // and the wait for rank 0
   EXPECT_EQ(answers_[0].client, 0u);
   EXPECT_EQ(answers_[0].code, StatusCode::kPeerLost);
   int32_t rank = -1;
@@ -135,7 +136,7 @@ TEST_F(StoreTableTest, ALostRankEndsTheWaitsOfItsGroupAndOfNobodyElse) {
   for (const int client : {0, 4, 5}) ASSERT_OK(ask(client, RendezvousOp::kWaitAll, keys));
   ASSERT_OK(ask(3, RendezvousOp::kLeave));
   answers_.clear();
-  table_.forget(3);  // has left in peace
+  table_.forget(3);  // has left cleanly
   EXPECT_TRUE(answers_.empty());
   table_.forget(2);
   ASSERT_EQ(answers_.size(), 1u);
@@ -149,13 +150,13 @@ TEST_F(StoreTableTest, ALostRankEndsTheWaitsOfItsGroupAndOfNobodyElse) {
   };
   expect_loss_of_2(0);
   EXPECT_EQ(table_.waiters(), 2u);  // 4, of another group, and 5, of none
-  // Nor do those wait who come later, and the first loss is the one that counts.
+  // Clients that enter later do not wait either, and the first loss is the one that is reported.
   ASSERT_OK(ask(6, RendezvousOp::kEnter, "job", int32_t{6}));
   ASSERT_OK(ask(6, RendezvousOp::kLose, int32_t{1}, "seems dead"));
   expect_loss_of_2(6);
   ASSERT_OK(ask(6, RendezvousOp::kWaitAll, keys));
   expect_loss_of_2(6);
-  // What is there is still given.
+  // Keys that exist are still returned.
   for (const std::string& key : keys) ASSERT_OK(ask(5, RendezvousOp::kSet, key, "1"));
   answers_.clear();
   ASSERT_OK(ask(6, RendezvousOp::kWaitAll, keys));
@@ -180,7 +181,7 @@ TEST_F(StoreTableTest, EachLimitIsAnErrorThatNamesIt) {
   EXPECT_EQ(refusal("d", ""), "");
   EXPECT_EQ(refusal("e", ""), "");
   EXPECT_THAT(refusal("f", ""), HasSubstr("limit of 4 keys"));
-  EXPECT_EQ(refusal("d", "1"), "");  // not a new one
+  EXPECT_EQ(refusal("d", "1"), "");  // not a new key
 }
 
 TEST_F(StoreTableTest, CounterCountsAndRefusesWhatIsNoCounter) {

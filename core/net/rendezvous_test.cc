@@ -33,7 +33,7 @@ struct Variant {
   bool tls;
 };
 
-// A server, and what may come to it from strangers.
+// A server, and peers that do not belong to its job.
 class Store : public ::testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
@@ -71,7 +71,7 @@ class Store : public ::testing::TestWithParam<Variant> {
     EXPECT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  // Until the server closes; it logs first.
+  // Reads until the server closes the connection; it logs first.
   void await_close(int fd) {
     std::array<char, 256> buffer;
     ssize_t count = 1;
@@ -80,7 +80,7 @@ class Store : public ::testing::TestWithParam<Variant> {
       count = ::recv(fd, buffer.data(), buffer.size(), 0);
     }
   }
-  // The server answers a good client; what came before that client has been dealt with.
+  // The server answers an honest client; it has handled earlier connections by then.
   void expect_still_serving() {
     const auto good = client();
     EXPECT_OK(good->set("alive", "yes"));
@@ -137,7 +137,7 @@ TEST(StorePlaces, EveryAddressLeadsToTheSameStoreAndAListToOneThatAnswers) {
     ASSERT_OK(rendezvous);
     EXPECT_OK((*rendezvous)->add("seen", 1));
   }
-  // Nobody listens at the first.
+  // No server listens at the first address.
   const std::string places = "127.0.0.9:1," + (*server)->endpoints()[2].to_string();
   const auto rendezvous = RendezvousClient::connect(places, secret, false, soon());
   ASSERT_OK(rendezvous);
@@ -158,7 +158,7 @@ TEST_P(Store, RanksGatherEachOthersRecordsWithOneWaitEach) {
       for (int peer = 0; peer < kRanks; ++peer) {
         EXPECT_EQ(text_of((*records)[peer]), "address of " + std::to_string(peer));
       }
-      // A barrier, and what only the last one may do.
+      // A barrier, and an action that only the last rank performs.
       if (*rendezvous->add("arrived", 1) == kRanks) ASSERT_OK(rendezvous->set("all", "here"));
       ASSERT_OK(rendezvous->wait("all", soon()));
     });
@@ -173,9 +173,9 @@ TEST_P(Store, WaitThatTimesOutNamesTheMissingKeysAndTheClientLivesOn) {
       rendezvous->wait_all({"rank/0", "rank/1", "rank/2"}, Deadline::after(milliseconds(10)));
   EXPECT_CODE(StatusCode::kTimeout, records);
   EXPECT_THAT(records.status().message(), HasSubstr("2 of 3 keys: rank/1, rank/2"));
-  ASSERT_OK(rendezvous->set("rank/1", "y"));  // the old wait is answered to nobody
+  ASSERT_OK(rendezvous->set("rank/1", "y"));  // the old wait is not answered any more
   EXPECT_EQ(text_of(*rendezvous->get("rank/1")), "y");
-  // Nothing to wait for: it succeeds although the deadline is over.
+  // No keys to wait for: it succeeds although the deadline has passed.
   EXPECT_OK(rendezvous->wait("rank/0", Deadline::after(milliseconds(0))));
 }
 
@@ -186,7 +186,7 @@ TEST_P(Store, AWaitEndsWhenARankOfTheGroupIsGoneOrTheCallerWantsNoMore) {
   ASSERT_OK(peer->enter_group("job", 7));
   const auto unwanted = rendezvous->wait_all({"never"}, soon(), [] { return aborted("enough"); });
   EXPECT_CODE(StatusCode::kAborted, unwanted);
-  // A rank that leaves in peace is missed by those who wait for what it was to set.
+  // A rank that left cleanly ends the waits for keys that it was expected to set.
   auto deserter = client();
   ASSERT_OK(deserter->enter_group("job", 5));
   ASSERT_OK(deserter->set("5", "done"));
@@ -198,8 +198,8 @@ TEST_P(Store, AWaitEndsWhenARankOfTheGroupIsGoneOrTheCallerWantsNoMore) {
   EXPECT_EQ(missed.status().lost_rank(), 5);
   EXPECT_THAT(missed.status().message(), HasSubstr("left the job"));
   EXPECT_CODE(StatusCode::kPeerLost, rendezvous->wait_for({"7", "5/more"}, {7, 5}, soon(), go_on));
-  EXPECT_OK(rendezvous->wait_for({"5"}, {5}, soon(), go_on));  // it had done that
-  ASSERT_OK(deserter->enter_group("job", 5));                  // and now it is back
+  EXPECT_OK(rendezvous->wait_for({"5"}, {5}, soon(), go_on));  // it had set that key
+  ASSERT_OK(deserter->enter_group("job", 5));                  // it enters again
   EXPECT_CODE(StatusCode::kTimeout,
               rendezvous->wait_for({"5/more"}, {5}, Deadline::after(milliseconds(1)), go_on));
 
@@ -209,7 +209,7 @@ TEST_P(Store, AWaitEndsWhenARankOfTheGroupIsGoneOrTheCallerWantsNoMore) {
   EXPECT_CODE(StatusCode::kPeerLost, outcome);
   EXPECT_EQ(outcome.status().lost_rank(), 7);
   EXPECT_EQ(rendezvous->report_loss(3, "later").lost_rank(), 7);
-  // Another group starts afresh.
+  // Another group starts without a loss.
   ASSERT_OK(rendezvous->enter_group("next", 0));
   EXPECT_CODE(StatusCode::kTimeout, rendezvous->wait("never", Deadline::after(milliseconds(1))));
 }
@@ -243,8 +243,8 @@ TEST_P(Store, AClientThatComesBeforeTheServerWaitsForIt) {
   EXPECT_OK((*early)->set("a", "b"));
 }
 
-// Listens where a rendezvous server should be, closes the first connections, and behaves from then
-// on.
+// Listens at the address of a rendezvous server, closes the first connections, and serves the later
+// ones.
 class BadBeginner {
  public:
   explicit BadBeginner(const Secret& secret, int hang_ups)
@@ -261,7 +261,7 @@ class BadBeginner {
   const Endpoint& where() const { return where_; }
 
  private:
-  // Whether it is to go on; the destructor's wake and the limit end it.
+  // False ends the loop: after the destructor's wake, or at the time limit.
   bool wait(std::vector<PollEvent>& events) {
     return !stop_ && poller_->wait(events, limit_).is_ok() && !events.empty();
   }
@@ -271,7 +271,7 @@ class BadBeginner {
     for (int i = 0; i < hang_ups_; ++i) {
       if (!wait(events)) return;
       const Fd socket = accept_from(listener_).value();
-      // Some before the hello has come, some after it.
+      // Some before the hello has arrived, some after it.
       if (i % 2 == 1) (void)wait_for(socket.get(), POLLIN, limit_);
     }
     poller_->remove(listener_.get());
@@ -327,7 +327,7 @@ TEST(StoreClientConnect, ANameThatIsNotKnownYetIsTriedAgain) {
   const std::string place = "store.test:" + std::to_string((*server)->endpoint().port());
   EXPECT_OK(RendezvousClient::connect(place, secret, false, soon(), resolver));
   EXPECT_EQ(asked, 4);
-  // A place whose name is unknown does not keep from another one.
+  // A place whose name is unknown does not prevent a connection to another one.
   asked = -1'000'000;
   EXPECT_OK(RendezvousClient::connect(place + "," + (*server)->endpoint().to_string(), secret,
                                       false, soon(), resolver));
@@ -336,7 +336,7 @@ TEST(StoreClientConnect, ANameThatIsNotKnownYetIsTriedAgain) {
       RendezvousClient::connect(place, secret, false, Deadline::after(milliseconds(20)), resolver);
   EXPECT_CODE(StatusCode::kTimeout, never);
   EXPECT_THAT(never.status().message(), HasSubstr("host \"store.test\": "));
-  // What can never be an address is final.
+  // A text that can never be an address is not tried again.
   EXPECT_CODE(StatusCode::kInvalidArgument,
               RendezvousClient::connect("store.test", secret, false, soon(), resolver));
 }

@@ -20,7 +20,8 @@ using ::testing::HasSubstr;
 Deadline soon() { return Deadline::after(seconds(20)); }
 Deadline now() { return Deadline::after(milliseconds(1)); }
 
-// A name server that answers when the test lets it. Shared, since a look-up may outlive its caller.
+// A name server that answers when the test permits. Shared, because a look-up may outlive its
+// caller.
 class Gate {
  public:
   void open() {
@@ -88,7 +89,7 @@ TEST(Resolver, ACallerEndsAtItsDeadlineAndTheNextOneJoinsTheSameLookUp) {
   opening.join();
   EXPECT_EQ(gate->asked(), 1);
   EXPECT_OK(resolver.resolve("slow", 7, soon()));
-  EXPECT_EQ(gate->asked(), 2);  // what was found once is not kept
+  EXPECT_EQ(gate->asked(), 2);  // results are not cached
 }
 
 TEST(Resolver, ALookUpThatWasLeftBehindOutlivesTheResolver) {
@@ -101,7 +102,7 @@ TEST(Resolver, ALookUpThatWasLeftBehindOutlivesTheResolver) {
   gate->wait_until_answered(1);
 }
 
-#if !defined(HVD_THREAD_SANITIZER)  // which has no threads in a child
+#if !defined(HVD_THREAD_SANITIZER)  // it does not support threads in a forked child
 TEST(Resolver, AForkedChildLooksUpByItself) {
   const pid_t parent = getpid();
   const auto gate = std::make_shared<Gate>();
@@ -111,7 +112,7 @@ TEST(Resolver, AForkedChildLooksUpByItself) {
   });
   EXPECT_CODE(StatusCode::kTimeout, resolver.resolve("slow", 7, now()));
   const pid_t child = fork();
-  // The thread of the parent's look-up is not there to answer.
+  // The child does not have the thread of its parent's look-up.
   if (child == 0) _exit(resolver.resolve("slow", 7, soon()).is_ok() ? 0 : 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

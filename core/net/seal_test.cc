@@ -114,8 +114,8 @@ TEST(Seal, NeedsRoom) {
   EXPECT_CODE(StatusCode::kInvalidArgument, Sent().sealer().seal(Sent().origin(), small));
 }
 
-// Computed with Python's hmac module, by RFC 5869 and the layout that the header describes: two
-// builds agree on what a seal is.
+// A value computed with Python's hmac module, by RFC 5869 and the layout in the header: so
+// different builds make the same seals.
 TEST(Seal, MatchesAKnownValue) {
   const ByteBuffer sealed = Sent().sealed();
   std::string digits;

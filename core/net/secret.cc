@@ -19,7 +19,7 @@ const unsigned char* raw(ConstBytes bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
-// Fetched once: a fetch walks the library's tables under a lock.
+// Fetched once: a fetch searches OpenSSL's tables under a lock.
 EVP_MAC* hmac_method() {
   static EVP_MAC* const method = require_openssl(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
   return method;
@@ -41,14 +41,15 @@ Secret Secret::from_bytes(ConstBytes bytes) {
 }
 
 Result<Secret> Secret::from_base64(std::string_view text) {
-  constexpr size_t kTextSize = 44;  // 32 bytes: eleven groups of four characters
+  constexpr size_t kTextSize = 44;  // 32 bytes are eleven groups of four characters
   std::array<unsigned char, kTextSize> decoded{};
   bool good = text.size() == kTextSize &&
               EVP_DecodeBlock(decoded.data(), reinterpret_cast<const unsigned char*>(text.data()),
                               kTextSize) > 0;
   Secret result = from_bytes(std::as_bytes(std::span(decoded)).first(kSize));
   OPENSSL_cleanse(decoded.data(), decoded.size());
-  // The library is generous about padding and stray bits: only the one right spelling counts.
+  // OpenSSL accepts wrong padding and stray bits. Encode again and compare: each secret has exactly
+  // one accepted text.
   good = good && result.to_base64() == text;
   if (good) return result;
   return invalid_argument(
@@ -91,7 +92,8 @@ Hmac& Hmac::operator=(Hmac&&) noexcept = default;
 Hmac::~Hmac() = default;
 
 Digest Hmac::operator()(std::initializer_list<ConstBytes> parts) {
-  require_openssl(EVP_MAC_init(context_->mac, nullptr, 0, nullptr) == 1);  // the same key again
+  require_openssl(EVP_MAC_init(context_->mac, nullptr, 0, nullptr) ==
+                  1);  // starts a new message under the same key
   for (const ConstBytes part : parts) {
     require_openssl(EVP_MAC_update(context_->mac, raw(part), part.size()) == 1);
   }
@@ -112,7 +114,8 @@ bool equal_in_constant_time(ConstBytes a, ConstBytes b) {
 }
 
 void fill_random(Bytes out) {
-  // From the kernel itself: OpenSSL's generator takes memory to start, and has none to give then.
+  // From the kernel, not from OpenSSL: OpenSSL's generator allocates memory when it starts, and
+  // fails if there is none.
   while (!out.empty()) {
     const ssize_t got = ::getrandom(out.data(), out.size(), 0);
     HVD_CHECK(got >= 0 || errno == EINTR);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job secret, keys derived from it, and HMAC-SHA-256.
+// The job secret, keys derived from it, and HMAC-SHA-256. The functions throw std::bad_alloc if
+// OpenSSL has no memory (net/openssl.h); the C interface turns that into HVD_UNAVAILABLE.
 #pragma once
 
 #include <array>
@@ -14,8 +15,9 @@
 
 namespace hvd {
 
-// 32 random bytes that everyone in a job knows and nobody else, or a key made from them. Wiped
-// from memory when destroyed. There is no way to print one by accident.
+// 32 random bytes that only the processes of one job have, or a key derived from them. A value; the
+// destructor wipes it from memory. It has no formatter and no stream operator, so code cannot print
+// it by accident.
 class Secret {
  public:
   static constexpr size_t kSize = 32;
@@ -23,7 +25,8 @@ class Secret {
   static Secret generate();
   // `bytes` are kSize long.
   static Secret from_bytes(ConstBytes bytes);
-  // Standard base64 of exactly 32 bytes; the error does not repeat the text.
+  // Standard base64 of exactly 32 bytes, otherwise kInvalidArgument. The message does not repeat
+  // the text.
   static Result<Secret> from_base64(std::string_view text);
   std::string to_base64() const;
 
@@ -32,7 +35,7 @@ class Secret {
   ~Secret();
 
   ConstBytes bytes() const { return bytes_; }
-  // Takes the same time wherever the first difference is.
+  // In constant time: the duration does not depend on the position of the first difference.
   friend bool operator==(const Secret& a, const Secret& b);
 
  private:
@@ -42,11 +45,11 @@ class Secret {
 
 using Digest = std::array<std::byte, 32>;
 
-// Of the concatenation of `parts`: callers see to it that two different lists of parts never
-// concatenate to the same bytes.
+// HMAC-SHA-256 of the concatenation of `parts`. The caller must ensure that two different lists of
+// parts never concatenate to the same bytes.
 Digest hmac_sha256(const Secret& key, std::initializer_list<ConstBytes> parts);
 
-// The same for many messages under one key, without setting the key up each time.
+// The same for many messages under one key, without setting the key up each time. Not thread-safe.
 class Hmac {
  public:
   explicit Hmac(const Secret& key);
@@ -60,10 +63,10 @@ class Hmac {
   std::unique_ptr<Context> context_;
 };
 
-// Takes the same time wherever the first difference is; false for different lengths.
+// The duration depends on the lengths only. False for different lengths.
 bool equal_in_constant_time(ConstBytes a, ConstBytes b);
 
-// Fills `out` with bytes that nobody can guess.
+// Fills `out` with random bytes of the kernel's generator (getrandom).
 void fill_random(Bytes out);
 
 }  // namespace hvd

@@ -32,8 +32,8 @@ TEST(Secret, AnythingButThirtyTwoBytesOfBase64IsRefusedWithoutRepeatingIt) {
   }
 }
 
-// A value computed with another implementation (Python's hmac module), so that two peers of
-// different builds agree.
+// A value computed with another implementation (Python's hmac module), so that peers of different
+// builds compute the same.
 TEST(Hmac, MatchesAKnownValueHoweverTheMessageIsCut) {
   std::array<std::byte, 32> key;
   for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::byte>(i);
@@ -43,7 +43,7 @@ TEST(Hmac, MatchesAKnownValueHoweverTheMessageIsCut) {
   EXPECT_EQ(whole[31], std::byte{0x24});
   Hmac hmac(secret);
   EXPECT_EQ(hmac({bytes_of("mess"), {}, bytes_of("age")}), whole);
-  EXPECT_EQ(hmac({bytes_of("message")}), whole);  // the key survives
+  EXPECT_EQ(hmac({bytes_of("message")}), whole);  // the key is kept
   EXPECT_NE(hmac({bytes_of("massage")}), whole);
 }
 

@@ -13,11 +13,11 @@ namespace hvd {
 namespace {
 
 void set_option(const Fd& socket, int level, int name, int value) {
-  // Every option here is an improvement or cannot fail on a TCP socket; without it all still works.
+  // Failures are ignored: each option either cannot fail on a TCP socket, or only improves speed.
   (void)setsockopt(socket.get(), level, name, &value, sizeof(value));
 }
 
-// Before connect and listen: the algorithm of a listener passes to what it accepts.
+// Called before connect and listen: accepted sockets inherit the algorithm of the listener.
 void set_congestion_control(const Fd& socket) {
   for (const std::string_view name : {"cubic", "reno"}) {
     if (setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
@@ -38,7 +38,7 @@ Result<Fd> new_socket(int family) {
   return socket;
 }
 
-// A connection that is being made.
+// A connection attempt in progress.
 struct Attempt {
   Fd socket;
   size_t index;
@@ -52,14 +52,14 @@ Result<Fd> start_connect(const Endpoint& where) {
   return socket;
 }
 
-// Ok once the connection stands.
+// Ok once the connection is established.
 Status finish_connect(const Fd& socket) {
   int error = 0;
   socklen_t length = sizeof(error);
   if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
   if (error != 0) return io_error("connect", error);
-  // With nobody listening on a port of the ephemeral range, the kernel may pick that very port for
-  // our own end and connect the socket to itself.
+  // If no process listens on a port of the ephemeral range, the kernel may choose the same port for
+  // our own end and connect the socket to itself: that is a refused connection.
   HVD_TRY_ASSIGN(const Endpoint here, local_endpoint(socket));
   HVD_TRY_ASSIGN(const Endpoint there, peer_endpoint(socket));
   if (here == there) return io_error("connect", ECONNREFUSED);
@@ -76,7 +76,7 @@ std::string describe(std::span<const Endpoint> where, const std::vector<Status>&
   return text;
 }
 
-// Polls all attempts once and removes those that failed; the first that succeeded is returned.
+// Polls all attempts once. Removes those that failed, and returns the first that succeeded.
 Result<Fd> poll_attempts(std::vector<Attempt>& attempts, std::vector<Status>& failures,
                          Deadline deadline) {
   std::vector<pollfd> polls;
@@ -137,14 +137,14 @@ Result<Endpoint> peer_endpoint(const Fd& socket) {
 }
 
 std::string peer_name(int fd, const Endpoint& endpoint) {
-  constexpr auto kNone = static_cast<uid_t>(-1);  // what a TCP socket has
+  constexpr auto kNone = static_cast<uid_t>(-1);  // the user id that a TCP socket reports
   ucred process{};
   socklen_t length = sizeof(process);
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &length) != 0 || process.uid == kNone) {
     return endpoint.to_string();
   }
   const std::string user = " of user " + std::to_string(process.uid);
-  // A process of another pid namespace has no number here.
+  // The pid is 0 for a process of another pid namespace.
   if (process.pid == 0) return "a process" + user + " in another pid namespace";
   return "process " + std::to_string(process.pid) + user;
 }
@@ -166,7 +166,7 @@ Result<Fd> accept_from(const Fd& listener) {
         return Status(StatusCode::kUnavailable,
                       io_error("accept", error).message() + "; raise the limit with ulimit -n");
       }
-      // These belong to a connection that died in the queue, not to the listener.
+      // These errors concern a connection that ended in the queue, not the listener.
       case EINTR:
       case ECONNABORTED:
       case EPROTO:

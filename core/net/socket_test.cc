@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 Deadline soon() { return Deadline::after(seconds(10)); }
 
-// A port that was free a moment ago and that nobody listens on.
+// A port that was free a moment ago and on which no process listens.
 Endpoint dead_port() {
   const auto listener = listen_on(Endpoint::loopback());
   return *local_endpoint(*listener);
@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Families, Sockets,
                          });
 
 TEST_P(Sockets, ConnectedPeersSeeEachOtherAndExchangeBytes) {
-  EXPECT_FALSE(accept_from(listener_)->valid());  // nobody yet, and it does not block
+  EXPECT_FALSE(accept_from(listener_)->valid());  // no connection yet, and it does not block
   const Endpoint where = *local_endpoint(listener_);
   EXPECT_NE(where.port(), 0);
   auto client = connect_to(where, soon());

@@ -12,7 +12,7 @@ namespace hvd {
 namespace {
 
 Status lost(int error) {
-  // Whatever the reason, the connection is gone; only kPeerLost makes the layers above treat it so.
+  // The connection is lost, whatever errno is. The layers above handle only kPeerLost as a loss.
   return {StatusCode::kPeerLost, io_error("connection lost", error).message()};
 }
 
@@ -42,7 +42,8 @@ class SocketStream final : public Stream {
     message.msg_iov = parts.data();
     message.msg_iovlen = count;
     while (true) {
-      // sendmsg rather than writev: a library must not die of, or switch off, SIGPIPE.
+      // sendmsg with MSG_NOSIGNAL, not writev: SIGPIPE would end the process, and a library must
+      // not change the signal handling of its process.
       const ssize_t written = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
       if (written >= 0) return static_cast<size_t>(written);
       if (errno == EAGAIN) return size_t{0};

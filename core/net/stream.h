@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A non-blocking stream of bytes to one authenticated peer: a bare socket, or tags or TLS over it.
+// A non-blocking stream of bytes to one authenticated peer: a bare socket, a socket with tags
+// (net/tagged_stream.h), or TLS (net/tls.h).
 //
-// One caller at a time, for both directions together. A peer that is gone, whether it closed the
-// connection or crashed, is a failure with kPeerLost and no rank: the owner knows which rank it
-// was. After a failure the stream is of no further use.
+// One caller at a time, for both directions together. A Stream owns its socket. If the peer closed
+// the connection or crashed, calls fail with kPeerLost without a rank: the owner of the stream has
+// the rank. After a failure the stream cannot be used any more.
 #pragma once
 
 #include <memory>
@@ -25,26 +26,27 @@ class Stream {
   // Reads at most in.size() bytes, which is not zero; 0 means that none are there yet.
   virtual Result<size_t> read_some(Bytes in) = 0;
 
-  // Writes at most out.size() bytes; 0 means that the socket is full. After a write that took less
-  // than was offered, the next one has to begin with the bytes that were not taken and to offer at
-  // least as many: TLS may hold them encrypted already.
+  // Writes at most out.size() bytes and returns how many were taken; 0 means that the socket is
+  // full. After a write that took fewer bytes than offered, the next write must begin with the
+  // bytes that were not taken and offer at least as many: TLS or tags may have processed them
+  // already.
   virtual Result<size_t> write_some(ConstBytes out) = 0;
-  // The same for pieces that lie apart, one system call where possible.
+  // The same for pieces at different addresses, with one system call where possible.
   virtual Result<size_t> write_gather(std::span<const ConstBytes> pieces) = 0;
 
   virtual int fd() const = 0;
 
-  // Whether bytes wait inside the stream that a poller cannot see. Whoever stops reading before
-  // read_some() returned 0 has to ask.
+  // Whether the stream holds received bytes that a poller does not see. A caller that stops reading
+  // before read_some() has returned 0 must ask before it polls.
   virtual bool has_buffered() const { return false; }
 
-  // What to poll for (kReadable, kWritable) after a read or a write returned 0.
+  // The events to poll for (kReadable, kWritable) after a read or a write has returned 0.
   virtual uint32_t read_waits_for() const { return kReadable; }
   virtual uint32_t write_waits_for() const { return kWritable; }
 };
 
-// The bare socket. The peer is authenticated, what it sends later is not: messages get tags by
-// net/frame.h, tensors between hosts by net/tagged_stream.h.
+// The bare socket. The peer is authenticated; the bytes that follow are not. Messages get tags in
+// net/frame.h, tensors between hosts in net/tagged_stream.h.
 std::unique_ptr<Stream> make_socket_stream(Fd socket);
 
 // Keys for authenticating messages, one per direction and different for each connection.
@@ -53,7 +55,7 @@ struct SessionKeys {
   Secret receive;
 };
 
-// A stream whose peer has proved that it knows the job secret.
+// A stream whose peer has proved that it has the job secret.
 struct AuthenticatedStream {
   std::unique_ptr<Stream> stream;
   SessionKeys keys;
@@ -61,7 +63,7 @@ struct AuthenticatedStream {
 };
 
 struct StreamOptions {
-  bool tls = false;  // HOROVOD_TLS; both sides have to agree
+  bool tls = false;  // HOROVOD_TLS; must be equal on both sides
 };
 
 }  // namespace hvd

@@ -15,26 +15,27 @@ namespace hvd {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// A copy of less is cheaper than a system call.
+// For fewer bytes, a copy is cheaper than a system call.
 constexpr size_t kWorthReadingStraight = 16 << 10;
 constexpr size_t kNonceSize = 12;
-// One record, header and tag included, and the header of the next one: a reader that knows the
-// length of the next record need not guess how much to read.
+// One record with header and tag, and the header of the next one: with the length of the next
+// record the reader knows how much to read.
 constexpr size_t kMostUnread = TaggedStream::kHeaderSize + TaggedStream::kRecord +
                                RecordTags::kSize + TaggedStream::kHeaderSize;
-constexpr size_t kMostParts = 16;  // what one sendmsg of a socket stream takes
+constexpr size_t kMostParts = 16;  // pieces that a socket stream passes to one sendmsg
 
-// Frames with tags may have gone over the same connection before, under the key of the session: no
-// frame's first eight bytes, which are its number, are those of this label.
+// A key of its own, because frames (net/frame.h) may have used the session key on this connection
+// before. The label cannot collide with a frame: the HMAC of a frame begins with its number, and no
+// frame has the number that the first eight bytes of the label would be.
 Secret record_key(const Secret& session_key) {
   return Secret::from_bytes(hmac_sha256(session_key, {bytes_of("hvd key of records")}));
 }
 
-// What the tag is fed at a time. Of memory that is not in the cache a MiB takes 160 us in steps of
-// 4 KiB and 220 at once; of memory that is, 100 in either case.
+// Bytes per call of OpenSSL. For memory that is not in the cache, 1 MiB takes 160 us in steps of
+// 4 KiB and 220 us in one step; for memory in the cache, 100 us in both cases.
 constexpr size_t kTagStep = 4 << 10;
 
-// How much a read of the socket would give; 0 if nobody knows.
+// Bytes that a read of the socket would return now; 0 if that is not known.
 size_t waiting_bytes(int socket) {
   int count = 0;
   return ::ioctl(socket, FIONREAD, &count) == 0 && count > 0 ? static_cast<size_t>(count) : 0;
@@ -44,15 +45,15 @@ const unsigned char* raw(ConstBytes bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
-// Fetched once: a fetch walks the library's tables under a lock.
+// Fetched once: a fetch searches OpenSSL's tables under a lock.
 EVP_CIPHER* tag_method() {
   static EVP_CIPHER* const method =
       require_openssl(EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr));
   return method;
 }
 
-// Calls `take` with each part of the concatenation of `pieces`, the first `skip` bytes left out, at
-// most `most` bytes; returns how many there were.
+// Calls `take` with each part of the concatenation of `pieces`, after the first `skip` bytes and up
+// to `most` bytes. Returns the number of bytes.
 template <typename Take>
 size_t for_each_part(std::span<const ConstBytes> pieces, size_t skip, size_t most, Take take) {
   size_t bytes = 0;
@@ -99,7 +100,7 @@ void RecordTags::start() {
 void RecordTags::add(ConstBytes part) {
   while (!part.empty()) {
     const ConstBytes step = part.first(std::min(part.size(), kTagStep));
-    // Without a place for its output, what the cipher is given is only authenticated.
+    // A null output makes the input associated data: authenticated, not encrypted.
     int written = 0;
     require_openssl(EVP_EncryptUpdate(context_->cipher, nullptr, &written, raw(step),
                                       static_cast<int>(step.size())) == 1);
@@ -117,7 +118,7 @@ RecordTags::Tag RecordTags::finish() {
   return tag;
 }
 
-// The payload of a record that begins at the front is aligned.
+// The payload of a record whose header is at kFront is aligned to kAlignment.
 struct alignas(kAlignment) TaggedStream::Buffer {
   static constexpr size_t kFront = kAlignment - kHeaderSize;
   std::array<std::byte, kFront + kMostUnread> bytes;
@@ -130,7 +131,7 @@ TaggedStream::TaggedStream(std::unique_ptr<Stream> socket, const SessionKeys& ke
 
 TaggedStream::~TaggedStream() = default;
 
-// ---- Out.
+// ---- Writing.
 
 void TaggedStream::seal(std::span<const ConstBytes> pieces, size_t skip) {
   size_t offered = 0;
@@ -167,7 +168,7 @@ Result<bool> TaggedStream::write_sealed(std::span<const ConstBytes> pieces, size
   for (size_t i = 0; i < sealed_count_; ++i) {
     const Sealed& record = sealed_[i];
     add(record.header);
-    // What was taken is not offered again, but what was sent and not taken is.
+    // The caller does not offer taken bytes again, but offers bytes that were sent and not taken.
     const size_t taken = i == 0 ? taken_ : 0;
     left_out -= taken;
     const size_t offered = for_each_part(pieces, skip, record.length - taken, add);
@@ -191,7 +192,8 @@ size_t TaggedStream::count_taken() {
             sealed_.begin() + static_cast<std::ptrdiff_t>(sealed_count_), sealed_.begin());
   sealed_count_ -= done;
   if (sealed_count_ == 0) return total;
-  // The last byte counts as taken once the tag is out: the caller comes back for the rest.
+  // The last byte of a payload counts as taken only when the tag is written, so that the caller
+  // calls again.
   const size_t sent = sent_ <= kHeaderSize ? 0 : sent_ - kHeaderSize;
   const size_t taken = std::min(sent, sealed_[0].length - 1);
   return total + taken - std::exchange(taken_, taken);
@@ -208,7 +210,7 @@ Result<size_t> TaggedStream::write_gather(std::span<const ConstBytes> pieces) {
   }
 }
 
-// ---- In.
+// ---- Reading.
 
 Result<size_t> TaggedStream::record_size() const {
   if (unread_.size() < kHeaderSize) return size_t{0};
@@ -221,9 +223,9 @@ Result<size_t> TaggedStream::record_size() const {
 }
 
 size_t TaggedStream::bytes_to_read(size_t record) const {
-  // Not more than one record and the next header, so that the payload of the next record can be
-  // read to an aligned place. Of a record without a header, as much as there may be: a short one
-  // is then read by one system call.
+  // At most one record and the next header, so that the payload of the next record can be read to
+  // an aligned address. Without a header, as much as one record may have: a short record is then
+  // read by one system call.
   return (record == 0 ? kMostUnread : record + kHeaderSize) - unread_.size();
 }
 
@@ -267,8 +269,8 @@ Result<bool> TaggedStream::next_record() {
 
 Result<ConstBytes> TaggedStream::peek() {
   if (verified_.size() == 0) {
-    // A failure is for good: the tag of a record that was put in the place of a dropped one would
-    // be right at the second look, with the next number.
+    // A failure is permanent. Otherwise, if record n was dropped, record n + 1 would fail at the
+    // first read and be accepted at the second, which uses the number n + 1.
     HVD_TRY(failure_);
     const Result<bool> arrived = next_record();
     if (!arrived.is_ok()) return failure_ = arrived.status();
@@ -278,16 +280,16 @@ Result<ConstBytes> TaggedStream::peek() {
 }
 
 Result<size_t> TaggedStream::read_record_to(Bytes in) {
-  // Only behind the header of a long record: it came with the record before.
+  // Only if exactly the header of the record has arrived (with the record before it).
   if (buffer_ == nullptr || unread_.size() != kHeaderSize) return size_t{0};
   HVD_TRY_ASSIGN(const size_t record, record_size());
   const size_t length = record - kHeaderSize - RecordTags::kSize;
   if (length < kWorthReadingStraight || length > in.size()) return size_t{0};
-  // What has not all arrived would be copied twice.
+  // If not all of it has arrived, it would be copied twice.
   if (waiting_bytes(fd()) < length + RecordTags::kSize) return size_t{0};
   move_to_front();
   HVD_TRY_ASSIGN(const size_t got, socket_->read_some(in.first(length)));
-  // The tag and the next header, and all of the payload that is late, are read to the buffer.
+  // The tag and the next header, and any late part of the payload, are read to the buffer.
   std::byte* const payload = buffer_->bytes.data() + Buffer::kFront + kHeaderSize;
   Bytes trailer(payload + length, RecordTags::kSize + kHeaderSize);
   size_t behind = 0;
@@ -310,7 +312,7 @@ Result<size_t> TaggedStream::read_some(Bytes in) {
   while (total < in.size()) {
     Result<size_t> count = read_next(in.subspan(total));
     if (!count.is_ok()) {
-      // The next call meets it again; what was verified before is good.
+      // The next call returns the failure; the bytes verified before it are valid.
       if (total > 0) break;
       return count;
     }

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream whose bytes anybody on the wire can read and nobody can change: they travel in records,
-// each with a tag that only the two peers can compute.
+// A stream that is authenticated but not encrypted: an attacker on the network can read the bytes
+// but cannot change them unnoticed. They are sent in records with tags that only the two peers can
+// compute.
 //
-//   record = length (4 bytes, little-endian) · payload (1 to kRecord bytes) · tag (16 bytes)
+//   record:
+//   offset     | bytes        | field
+//   -----------+--------------+------------------------------------------------------------
+//   0          | 4            | length of the payload, uint32, little-endian
+//   4          | 1 to 65536   | payload (kRecord)
+//   4 + length | 16           | tag: AES-256-GMAC of the payload (GMAC includes its length)
 //
-// The tag is AES-256-GMAC of the payload and its length under a key of the connection and the
-// direction, with the number of the record as nonce. The number is counted on both sides and not
-// sent: a record that was changed, cut, dropped, repeated, moved or taken from another connection
-// has a wrong tag. Nothing is handed up before its tag was found right. A changed length field
-// makes the reader wait for bytes that may never come; its caller's deadline ends that.
+// The key belongs to one connection and one direction. The nonce of the tag is the number of the
+// record, which both sides count from 0 and do not send. So a record that was changed, cut,
+// dropped, repeated, moved or taken from another connection has a wrong tag. read_some() and peek()
+// return no byte before its tag is verified. A changed length field may make the reader wait for
+// bytes that never arrive; the caller's deadline ends that wait.
 //
-// GMAC because it is the cheapest tag of OpenSSL: 64 KiB take 7.7 us on one core (8.4 GB/s) where
-// encrypting them by AES-GCM takes 20 to 27, and a record of a few bytes 0.25 us. Poly1305 has the
-// same speed for long records but needs a fresh key for each: with ChaCha20 1.1 us for short ones.
+// GMAC is the cheapest tag of OpenSSL: 64 KiB take 7.7 us on one core (8.4 GB/s), where encryption
+// by AES-GCM takes 20 to 27 us; a record of a few bytes takes 0.25 us. Poly1305 has the same speed
+// for long records but needs a new key for each: with ChaCha20, a short record takes 1.1 us.
 #pragma once
 
 #include <array>
@@ -27,7 +33,7 @@
 
 namespace hvd {
 
-// The tags of the records of one direction, in their order.
+// Computes the tags of the records of one direction, in their order. Not thread-safe.
 class RecordTags {
  public:
   static constexpr size_t kSize = 16;
@@ -38,8 +44,8 @@ class RecordTags {
   RecordTags& operator=(const RecordTags&) = delete;
   ~RecordTags();
 
-  // For each record start(), the parts of its payload, finish(). A number is used once: two
-  // payloads under one number would give the key away.
+  // For each record: start(), add() for each part of its payload, finish(). Each number is used for
+  // one payload only: two payloads under the same nonce would reveal the key.
   void start();
   void add(ConstBytes part);
   Tag finish();
@@ -50,20 +56,22 @@ class RecordTags {
   uint64_t number_ = 0;
 };
 
-// Payload is not copied on its way out, and on its way in only where less of it has arrived than
-// one record.
+// Writing does not copy the payload. Reading copies it only if less than one record has arrived.
+// Threads, ownership and failures are those of Stream.
 class TaggedStream final : public Stream {
  public:
-  // Long enough that a tag and a system call per record cost little, short enough that a record
-  // stays in the cache between recv(), its verification and its reduction.
+  // Bytes of the longest payload. Long enough that one tag and one system call per record cost
+  // little; short enough that a record stays in the cache between recv(), verification and
+  // reduction.
   static constexpr size_t kRecord = size_t{64} << 10;
   static constexpr size_t kHeaderSize = 4;
 
-  // `socket` has carried the handshake that `keys` are from, and nothing that is still unread.
+  // `keys` are from the handshake on `socket`, which must have no unread bytes before the first
+  // record.
   TaggedStream(std::unique_ptr<Stream> socket, const SessionKeys& keys);
   ~TaggedStream() override;
 
-  // kUnauthenticated: bytes were changed on the wire.
+  // kUnauthenticated, permanently: bytes were changed on the wire.
   Result<size_t> read_some(Bytes in) override;
   Result<size_t> write_some(ConstBytes out) override { return write_gather({&out, 1}); }
   Result<size_t> write_gather(std::span<const ConstBytes> pieces) override;
@@ -72,8 +80,9 @@ class TaggedStream final : public Stream {
   uint32_t read_waits_for() const override { return socket_->read_waits_for(); }
   uint32_t write_waits_for() const override { return socket_->write_waits_for(); }
 
-  // The next verified bytes where they lie, empty when none have arrived; they stay until
-  // release(n) drops the first n. Those of a long record begin at a multiple of 64.
+  // A view of the next verified bytes, without a copy; empty if none have arrived. They stay valid
+  // until release(n) drops the first n. The payload of a long record begins at an address that is a
+  // multiple of 64.
   Result<ConstBytes> peek();
   void release(size_t bytes) { verified_.begin += bytes; }
 
@@ -85,49 +94,50 @@ class TaggedStream final : public Stream {
   };
   struct Buffer;
 
-  // Reads until a whole record is there and verified; false when the socket has no more bytes.
+  // Reads until a whole record has arrived and is verified; false if the socket has no more bytes.
   Result<bool> next_record();
-  // Verified bytes to `in`; 0 when none have arrived.
+  // Copies verified bytes to `in`; 0 if none have arrived.
   Result<size_t> read_next(Bytes in);
-  // The next record, if its length is known and `in` has room for it: its payload is read straight
-  // to `in` and verified there. 0 when not all of it has arrived; the buffer has it then.
+  // If the length of the next record is known and `in` has room for it: reads its payload directly
+  // to `in` and verifies it there. Returns 0 if not all of it has arrived; the buffer then holds
+  // the part that has.
   Result<size_t> read_record_to(Bytes in);
   Status verify(ConstBytes payload, ConstBytes tag);
-  // How many bytes the record at the front has with header and tag; 0 before its header is there.
+  // Bytes of the first unread record, with header and tag; 0 before its header has arrived.
   Result<size_t> record_size() const;
   size_t bytes_to_read(size_t record) const;
   void move_to_front();
 
-  // A record that is on its way out.
+  // A record that is being written.
   struct Sealed {
     size_t length;  // of the payload
     std::array<std::byte, kHeaderSize> header;
     RecordTags::Tag tag;
     size_t size() const { return kHeaderSize + length + RecordTags::kSize; }
   };
-  // As many as a mesh offers at once: one system call for all of them.
+  // The transport offers up to this many at once: one system call writes all of them.
   static constexpr size_t kMostSealed = 4;
-  // Seals what is offered beyond the records that are sealed already. The first `skip` bytes of
-  // `pieces` are done with.
+  // Computes header and tag for offered bytes that are not in a sealed record yet. The first `skip`
+  // bytes of `pieces` are already taken.
   void seal(std::span<const ConstBytes> pieces, size_t skip);
-  // Writes what the socket takes of the sealed records; false when it is full.
+  // Writes as much of the sealed records as the socket takes; false if it is full.
   Result<bool> write_sealed(std::span<const ConstBytes> pieces, size_t skip);
-  // Forgets the records that are written, and returns how much more of the payload is taken.
+  // Drops the records that are written; returns how many more bytes of the payload are taken.
   size_t count_taken();
 
   const std::unique_ptr<Stream> socket_;
   RecordTags out_tags_;
   RecordTags in_tags_;
-  // Sealed when they were offered first. Their payload is what the caller offers next, from its
-  // byte taken_ on in the first of them.
+  // Records that were sealed when their bytes were first offered. The payload stays with the
+  // caller, which offers it again: its next write begins at byte taken_ of the first record.
   std::array<Sealed, kMostSealed> sealed_;
   size_t sealed_count_ = 0;
-  size_t sent_ = 0;                 // of the first record, header and tag included
-  size_t taken_ = 0;                // of the payload of the first record, as the caller was told
+  size_t sent_ = 0;                 // bytes of the first record, with header and tag
+  size_t taken_ = 0;                // bytes of the first payload that were reported as taken
   std::unique_ptr<Buffer> buffer_;  // made by the first read
-  Range unread_;                    // in buffer_: has arrived, and begins with a header
-  Range verified_;                  // in buffer_: may be handed up
-  Status failure_;                  // of reading
+  Range unread_;                    // in buffer_: arrived, not verified; begins with a header
+  Range verified_;                  // in buffer_: verified, not returned
+  Status failure_;                  // of reading; permanent
 };
 
 }  // namespace hvd

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes in any pieces: no unauthentic byte comes out, and what an honest peer wrote comes out
-// unchanged up to the record that the input damages. A real socket, because records that have
-// arrived whole are read straight to the caller's memory.
+// For any bytes in any pieces: the reader returns no byte without a right tag, and it returns the
+// bytes of an honest peer unchanged up to the record that the input damages. Uses a real socket,
+// because records that have arrived completely are read directly to the caller's memory.
 #include <fcntl.h>
 #include <sys/socket.h>
 
@@ -14,7 +14,7 @@
 namespace hvd {
 namespace {
 
-// Below the buffer of a socket: a write of the test never has to wait.
+// Smaller than the buffer of a socket: a write of the test never blocks.
 constexpr size_t kLongest = size_t{90} << 10;
 
 Secret key(int number) {
@@ -34,7 +34,7 @@ struct Connection {
   std::unique_ptr<Stream> there;
 };
 
-// What a TaggedStream sends for `message`: the bytes on the wire.
+// The bytes on the wire that a TaggedStream sends for `message`.
 ByteBuffer records_of(ConstBytes message) {
   Connection connection;
   TaggedStream writer(std::move(connection.here), {.send = key(1), .receive = key(2)});
@@ -52,8 +52,8 @@ ByteBuffer records_of(ConstBytes message) {
   return wire;
 }
 
-// All that a reader hands up of `wire`, which arrives in pieces, in 200 at most: each is a system
-// call.
+// All bytes that a reader returns for `wire`, which arrives in pieces. At most 200 pieces: each is
+// a system call.
 ByteBuffer read_all(ConstBytes wire, size_t piece, size_t most_per_read) {
   Connection connection;
   TaggedStream reader(std::move(connection.here), {.send = key(2), .receive = key(1)});
@@ -68,7 +68,7 @@ ByteBuffer read_all(ConstBytes wire, size_t piece, size_t most_per_read) {
     while (true) {
       const auto got = reader.read_some(in);
       if (!got.is_ok()) {
-        HVD_CHECK(!reader.read_some(in).is_ok());  // a failure is for good
+        HVD_CHECK(!reader.read_some(in).is_ok());  // a failure is permanent
         return message;
       }
       if (*got == 0) break;
@@ -78,7 +78,7 @@ ByteBuffer read_all(ConstBytes wire, size_t piece, size_t most_per_read) {
   return message;
 }
 
-// The payload before the record that byte `at` of the wire is in.
+// The payload before the record that contains byte `at` of the wire.
 size_t intact_before(size_t at) {
   constexpr size_t kOnWire = TaggedStream::kHeaderSize + TaggedStream::kRecord + RecordTags::kSize;
   return at / kOnWire * TaggedStream::kRecord;
@@ -98,7 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   HVD_CHECK(read_all(input.first(std::min(input.size(), kLongest)), piece, most_per_read).empty());
 
-  // The input again and again, so that a short one makes long records, too.
+  // The input is repeated, so that a short input makes long records too.
   ByteBuffer message((data[6] & 2) != 0 ? kLongest : input.size());
   for (size_t i = 0; i < message.size(); ++i) {
     message[i] = input.empty() ? std::byte{0} : input[i % input.size()];

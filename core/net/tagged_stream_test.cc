@@ -14,10 +14,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// One direction of a connection, which a test can look into and change.
+// One direction of a connection, which a test can inspect and change.
 struct Pipe {
   ByteBuffer bytes;
-  size_t room = SIZE_MAX;  // how many bytes the next writes take
+  size_t room = SIZE_MAX;  // bytes that the next writes take
 };
 
 class PipeEnd final : public Stream {
@@ -33,7 +33,7 @@ class PipeEnd final : public Stream {
   Result<size_t> write_some(ConstBytes out) override { return write_gather({&out, 1}); }
   Result<size_t> write_gather(std::span<const ConstBytes> pieces) override {
     ++calls;
-    EXPECT_LE(pieces.size(), 16u);  // what one call of the socket takes
+    EXPECT_LE(pieces.size(), 16u);  // the most that one call of the socket takes
     size_t total = 0;
     for (const ConstBytes piece : pieces) {
       const size_t count = std::min(piece.size(), out_.room);
@@ -93,14 +93,14 @@ TEST(TaggedStream, EveryByteArrivesHoweverTheSocketCutsRecords) {
        {size_t{1}, size_t{2}, size_t{40}, kRecord - 1, kRecord, kRecord + 1, 3 * kRecord + 5}) {
     const ByteBuffer sent = pattern(size);
     for (const size_t most : {size_t{1}, size_t{3}, size_t{21}, size_t{5000}, kRecord + 20}) {
-      if (size / most > 10'000) continue;  // byte by byte only what is short
+      if (size / most > 10'000) continue;  // byte by byte only for short messages
       Peers peers;
       ByteBuffer received;
       ByteBuffer part(kRecord);
       size_t out = 0;
       int idle = 0;
       while (received.size() < size && idle < 100) {
-        // The end of what is offered moves as well: it may only be further away.
+        // The end of the offered bytes changes as well: later writes may only offer more.
         const ConstBytes rest = ConstBytes(sent).subspan(out);
         const size_t cut = random() % (rest.size() + 1);
         const ConstBytes pieces[] = {rest.first(cut), rest.subspan(cut)};
@@ -115,7 +115,7 @@ TEST(TaggedStream, EveryByteArrivesHoweverTheSocketCutsRecords) {
                         part.begin() + static_cast<std::ptrdiff_t>(*got));
         idle = *taken + *got == 0 ? idle + 1 : 0;
         if (out == size) {
-          // The caller will not come again: all of it has to be on the wire.
+          // The caller will not call again: all bytes must be on the wire.
           const ByteBuffer last = read_all(peers.receiver);
           received.insert(received.end(), last.begin(), last.end());
           break;
@@ -164,7 +164,7 @@ TEST(TaggedStream, VerifiedBytesOfLongRecordsAreShownAligned) {
 struct Attack {
   const char* name;
   std::function<void(std::deque<ByteBuffer>& records)> change;
-  std::string good;  // what comes before the place of the attack
+  std::string good;  // the payload before the attacked record
 };
 
 class Attacked : public ::testing::TestWithParam<Attack> {};
@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
                  records[1].erase(records[1].begin() + 9);
                },
                "first"},
-        Attack{"Joined",  // two records called one
+        Attack{"Joined",  // two records joined to one
                [](auto& records) {
                  records[1][0] = static_cast<std::byte>(records[1].size() + records[2].size() - 20);
                },
@@ -214,7 +214,7 @@ TEST_P(Attacked, RecordsEndTheStreamForGoodAndNoWrongByteIsHandedUp) {
     if (count.is_ok()) good += text_of(ConstBytes(in).first(*count));
   }
   EXPECT_EQ(good, GetParam().good);
-  // What follows in its place has the right tag for the next number.
+  // The record that follows has the right tag for the next number.
   for (int i = 0; i < 5; ++i) {
     EXPECT_CODE(StatusCode::kUnauthenticated, peers.receiver.read_some(in));
     EXPECT_CODE(StatusCode::kUnauthenticated, peers.receiver.peek());
@@ -236,7 +236,7 @@ TEST(TaggedStream, NoChangedByteIsHandedUp) {
     if (count.is_ok()) {
       ASSERT_EQ(*count, good) << "byte " << i;
       const auto next = peers.receiver.read_some(in);
-      // With a longer length the record is not complete.
+      // With an increased length the record is not complete.
       ASSERT_EQ(next.is_ok() ? *next : 0, 0u) << "byte " << i;
     } else {
       ASSERT_EQ(good, 0u) << "byte " << i;
@@ -254,7 +254,7 @@ TEST(TaggedStream, RecordOfAnotherConnectionOrDirectionIsRefused) {
   const auto foreign = peers.receiver.read_some(in);
   EXPECT_CODE(StatusCode::kUnauthenticated, foreign);
   EXPECT_THAT(foreign.status().message(), HasSubstr("wrong tag"));
-  // Its own words come back to the sender.
+  // The sender's own bytes are reflected to it.
   Peers echo(keys);
   ASSERT_OK(echo.sender.write_some(bytes_of("hello")));
   echo.back.bytes = echo.there.bytes;

@@ -23,22 +23,22 @@ namespace {
 constexpr char kCipher[] = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kCipherId[] = {0x13, 0x01};
 constexpr std::string_view kIdentity = "hvd";
-constexpr size_t kRecord = 16384;  // the most that one TLS record holds
-// Records are 16 KiB, and a system call for each made writing cost a third more: so much is
-// encrypted before it is sent, and read before it is decrypted. It stays in the cache.
+constexpr size_t kRecord = 16384;  // bytes of the longest TLS record
+// Bytes that are encrypted before they are sent, and read before they are decrypted. One system
+// call for each record of 16 KiB made writing a third more expensive. 64 KiB stay in the cache.
 constexpr size_t kBatch = 64 << 10;
 
-// What the library's socket object needs to know, and what it tells us about failures.
+// The state behind OpenSSL's BIO: the socket, its buffers and its failures.
 struct Wire {
   Fd socket;
   Secret key;
   int error = 0;     // errno of the last failed call
-  bool eof = false;  // the peer closed
-  // Encrypted, and not yet taken by the socket.
+  bool eof = false;  // the peer closed the connection
+  // Encrypted bytes that the socket has not taken yet.
   std::vector<std::byte> queue{};
   size_t queue_start = 0;
-  // Has arrived, and is not yet decrypted. Null until the handshake is done: the code that gets the
-  // stream then may wait for the poller, which sees only what the socket has.
+  // Bytes that have arrived and are not decrypted yet. Null until the handshake is done: the owner
+  // that gets the stream then may first wait for the poller, which does not see these bytes.
   std::unique_ptr<std::array<std::byte, kBatch>> arrived{};
   size_t arrived_begin = 0;
   size_t arrived_end = 0;
@@ -48,11 +48,11 @@ struct Wire {
 
 Wire& wire_of(BIO* bio) { return *static_cast<Wire*>(BIO_get_data(bio)); }
 
-// How many bytes the socket takes now; -1 on a failure, which `wire` then knows.
+// Returns the bytes that the socket took; -1 on a failure, with errno in wire.error.
 ssize_t send_some(Wire& wire, const void* data, size_t size) {
   while (true) {
-    // The library's own socket object calls write(), which raises SIGPIPE when the peer is gone; a
-    // library must neither die of that signal nor switch it off for the whole process.
+    // OpenSSL's own socket BIO calls write(), which raises SIGPIPE if the peer is gone. SIGPIPE
+    // would end the process, and a library must not change the signal handling of its process.
     const ssize_t count = ::send(wire.socket.get(), data, size, MSG_NOSIGNAL);
     if (count >= 0) return count;
     if (errno == EAGAIN) return 0;
@@ -62,9 +62,9 @@ ssize_t send_some(Wire& wire, const void* data, size_t size) {
   }
 }
 
-// Takes everything, and leaves it to flush(): a key update that could not be written would stop
-// SSL_read() as well, and two peers with full sockets that both change their keys would then wait
-// for each other for ever.
+// Queues everything; flush() sends it. If a key update could not be written, SSL_read() would stop
+// as well, and two peers with full sockets that both change their keys would wait for each other
+// forever.
 int wire_write(BIO* bio, const char* data, int size) {
   BIO_clear_retry_flags(bio);
   Wire& wire = wire_of(bio);
@@ -150,7 +150,7 @@ int use_key(SSL* ssl, const EVP_MD* /*digest*/, const unsigned char** identity, 
 int find_key(SSL* ssl, const unsigned char* identity, size_t length, SSL_SESSION** session) {
   *session = nullptr;
   const std::string_view name(reinterpret_cast<const char*>(identity), length);
-  if (name != kIdentity) return 1;  // not known: the handshake then fails for want of a key
+  if (name != kIdentity) return 1;  // unknown identity: without a key the handshake fails
   *session = make_session(ssl);
   return *session != nullptr ? 1 : 0;
 }
@@ -171,8 +171,8 @@ SSL_CTX* make_context(const SSL_METHOD* method) {
 
 SSL_CTX* make_client_context() {
   SSL_CTX* context = make_context(TLS_client_method());
-  // Nobody's certificate is trusted: a server without the key cannot offer one instead. (A client
-  // cannot either: it would be asked for one only by a server that has one itself.)
+  // No certificate is trusted: a server without the key cannot offer a certificate instead. (Nor
+  // can a client: only a server that has a certificate itself asks for one.)
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   return context;
 }
@@ -212,7 +212,7 @@ class OpenSslStream final : public TlsStream {
   Result<uint32_t> shake_hands() override {
     ERR_clear_error();
     const int outcome = SSL_is_init_finished(ssl_) == 1 ? 1 : SSL_do_handshake(ssl_);
-    // Also when it has failed: an alert tells the peer why.
+    // Also after a failure: the alert tells the peer the reason.
     const Result<bool> flushed = flush();
     if (outcome != 1) {
       HVD_TRY_ASSIGN(const uint32_t waits_for, blocked_or_failed(outcome));
@@ -229,7 +229,7 @@ class OpenSslStream final : public TlsStream {
   }
 
   Result<size_t> read_some(Bytes in) override {
-    // The answer to a key update that the peer has asked for may be left.
+    // The answer to a key update that the peer has requested may still be queued.
     if (wire_.queued() > 0) HVD_TRY(flush().status());
     size_t total = 0;
     while (total < in.size()) {
@@ -237,7 +237,7 @@ class OpenSslStream final : public TlsStream {
       size_t count = 0;
       const int outcome = SSL_read_ex(ssl_, in.data() + total, in.size() - total, &count);
       if (outcome != 1) {
-        // A failure stays with the library and is met again by the next call.
+        // OpenSSL keeps the failure; the next call returns it.
         if (total > 0) break;
         HVD_TRY(blocked_or_failed(outcome).status());
         return size_t{0};
@@ -252,7 +252,8 @@ class OpenSslStream final : public TlsStream {
   Result<size_t> write_gather(std::span<const ConstBytes> pieces) override {
     HVD_TRY_ASSIGN(const bool flushed, flush());
     if (!flushed) return size_t{0};
-    // Begins with the byte that was encrypted by the last call and not called taken.
+    // The offered bytes begin with the one that the last call encrypted but did not report as
+    // taken.
     size_t total = std::exchange(held_back_, 0);
     size_t skip = total;
     for (ConstBytes piece : pieces) {
@@ -269,7 +270,7 @@ class OpenSslStream final : public TlsStream {
         if (!sent) return hold_back(total);
       }
     }
-    HVD_CHECK(skip == 0);  // the caller took back bytes that it had offered
+    HVD_CHECK(skip == 0);  // the caller must offer those bytes again
     HVD_TRY_ASSIGN(const bool sent, flush());
     return sent ? total : hold_back(total);
   }
@@ -286,7 +287,7 @@ class OpenSslStream final : public TlsStream {
   uint64_t key_changes() const override { return key_changes_; }
 
  private:
-  // The caller has to come back to have the rest sent: it is told that its last byte is not taken.
+  // Reports the last byte as not taken, so that the caller calls again and the rest is sent.
   size_t hold_back(size_t total) {
     held_back_ = 1;
     return total - held_back_;
@@ -295,7 +296,8 @@ class OpenSslStream final : public TlsStream {
   Status write_record(ConstBytes record) {
     ERR_clear_error();
     if (records_ == records_per_key_) {
-      // The next write begins with it. The peer changes its own key by its own count.
+      // The key update is sent before the next record. The peer changes its own key by its own
+      // count.
       if (SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return failure();
       records_ = 0;
       ++key_changes_;
@@ -307,7 +309,7 @@ class OpenSslStream final : public TlsStream {
     return Status::ok();
   }
 
-  // Whether the socket has taken all that is encrypted.
+  // Sends queued bytes; true if the socket has taken all of them.
   Result<bool> flush() {
     while (wire_.queued() > 0) {
       const ssize_t sent = send_some(wire_, wire_.queue.data() + wire_.queue_start, wire_.queued());
@@ -337,9 +339,9 @@ class OpenSslStream final : public TlsStream {
 
   Wire wire_;
   SSL* ssl_ = nullptr;
-  size_t held_back_ = 0;  // bytes at the end of what is queued that the caller will offer again
+  size_t held_back_ = 0;  // encrypted bytes that the caller will offer again: 0 or 1
   uint64_t records_per_key_ = kRecordsPerKey;
-  uint64_t records_ = 0;  // under the present key for sending
+  uint64_t records_ = 0;  // sent under the present key
   uint64_t key_changes_ = 0;
 };
 
