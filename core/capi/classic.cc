@@ -24,7 +24,7 @@ int to_classic(hvd_code code) {
   }
 }
 
-// The ranks of a set, or a code.
+// Fills in the ranks of a set; returns 0 or a code of classic.h.
 int get_ranks(int id, std::vector<int>& ranks) {
   int32_t count = 0;
   hvd_code code = hvd_process_set_ranks(id, nullptr, 0, &count);

@@ -43,7 +43,7 @@ struct hvd_store {  // NOLINT(readability-identifier-naming)
 
 struct hvd_store_client {  // NOLINT(readability-identifier-naming)
   std::unique_ptr<hvd::RendezvousClient> client;
-  hvd::ByteBuffer value;  // that was asked for last
+  hvd::ByteBuffer value;  // of the last hvd_store_get
 };
 
 namespace {
@@ -54,7 +54,7 @@ static_assert(static_cast<int>(hvd::kLastStatusCode) == HVD_ALREADY_EXISTS);
 static_assert(static_cast<int>(StatusCode::kPeerLost) == HVD_PEER_LOST);
 static_assert(static_cast<int>(StatusCode::kInternal) == HVD_INTERNAL);
 
-// The text, or where there was no memory for it, a literal.
+// The text of hvd_error(): error_literal, or error_text if that is null. A literal needs no memory.
 thread_local std::string error_text;
 thread_local const char* error_literal = "";
 
@@ -82,7 +82,8 @@ hvd_code no_job() {
   return fail_with(HVD_NOT_INITIALIZED, "Horovod has not been initialized; call hvd_init first");
 }
 
-// No exception leaves the library. What comes here is the want of memory or of threads.
+// No exception leaves the library. Those that arrive here mean that memory or threads are
+// exhausted.
 template <typename Body>
 hvd_code guarded(Body body) {
   try {
@@ -96,12 +97,12 @@ hvd_code guarded(Body body) {
   }
 }
 
-// The question of hvd_set_interrupt.
+// The function of hvd_set_interrupt.
 thread_local hvd_interrupted interrupted_by = nullptr;
 thread_local void* interrupted_context = nullptr;
 
-// For waits that hvd_set_interrupt can end. Not for calls that may work on a job's operations
-// while they wait: those must not fail because one caller was interrupted.
+// For calls whose waits hvd_set_interrupt can end. Not for calls that may work on a job's
+// operations while they wait: an operation must not fail because one caller was interrupted.
 template <typename Body>
 hvd_code interruptible(Body body) {
   return guarded([&] {
@@ -111,7 +112,7 @@ hvd_code interruptible(Body body) {
   });
 }
 
-// With the job, or the code that there is none.
+// Calls `body` with the job, or returns HVD_NOT_INITIALIZED.
 template <typename Body>
 hvd_code with_job(Body body) {
   return guarded([&] {
@@ -122,11 +123,12 @@ hvd_code with_job(Body body) {
 
 // Arguments --------------------------------------------------------------------------------------
 
-// Structures begin with their size. A program that was built with an earlier header gives less than
-// this library knows, and the rest keeps its default; one that was built with a later header gives
-// more.
+// Structures begin with their size. A program that was built with an earlier header passes fewer
+// bytes than this library has, and the other fields keep their defaults. A program that was built
+// with a later header passes more bytes.
 
-// Where the first version of each ended. testing/frozen/hvd_1.h is that version.
+// The size of each structure in the first version (testing/frozen/hvd_1.h), which is the smallest
+// that is accepted.
 template <typename Struct>
 constexpr size_t kFirstVersion = 0;
 template <>
@@ -139,7 +141,7 @@ constexpr size_t kFirstVersion<hvd_request> = offsetof(hvd_request, context) + s
 template <>
 constexpr size_t kFirstVersion<hvd_output> = offsetof(hvd_output, split_count) + sizeof(int32_t);
 
-// A larger size is that of a structure that nobody has initialized.
+// A larger size means that the program has not initialized the structure.
 constexpr size_t kLargestStruct = 4096;
 
 template <typename Struct>
@@ -149,8 +151,8 @@ Status check_size(std::string_view type, size_t given) {
                                            type, given, type, sizeof(Struct)));
 }
 
-// Reads as many bytes as both sides know over the defaults in `known`. A field that this library
-// does not know and that is set is an error: the caller wants what would not happen.
+// Copies the bytes that both sides have over the defaults in `known`. It is an error if a field is
+// set that this library does not have: the library could not do what the caller asks for.
 template <typename Struct>
 Status read(std::string_view type, const void* from, Struct& known) {
   size_t given = 0;
@@ -169,7 +171,8 @@ Status read(std::string_view type, const void* from, Struct& known) {
                   type, given, HVD_VERSION, sizeof(known)));
 }
 
-// Writes as many bytes as the caller has room for. What this library does not know becomes zero.
+// Writes as many bytes as the caller's structure has. Fields that this library does not have become
+// zero.
 template <typename Struct>
 Status write(std::string_view type, const Struct& known, void* to) {
   size_t room = 0;
@@ -210,7 +213,7 @@ hvd::Result<hvd::RequestType> to_type(const hvd_request& request) {
     case HVD_ALLTOALL:
     case HVD_BARRIER:
     case HVD_REDUCESCATTER: return static_cast<hvd::RequestType>(request.collective);
-    case HVD_JOIN: break;  // is no request: it stands for those that will not come
+    case HVD_JOIN: break;  // not a request of the engine: it replaces requests that will not come
   }
   return hvd::invalid_argument(
       fmt::format("there is no hvd_collective {}", static_cast<int>(request.collective)));
@@ -218,7 +221,7 @@ hvd::Result<hvd::RequestType> to_type(const hvd_request& request) {
 
 bool has_name(const hvd_tensor& tensor) { return tensor.name != nullptr && *tensor.name != 0; }
 
-// What operations without a name are called.
+// The label of operations without a name (hvd_request.label).
 std::string_view label_of(const hvd_request& request, int32_t count) {
   if (request.label != nullptr && *request.label != 0) return request.label;
   const bool is_group = count > 1;
@@ -229,12 +232,12 @@ std::string_view label_of(const hvd_request& request, int32_t count) {
     case HVD_ALLTOALL: return is_group ? "grouped_alltoall" : "alltoall";
     case HVD_REDUCESCATTER: return is_group ? "grouped_reducescatter" : "reducescatter";
     case HVD_JOIN:
-    case HVD_BARRIER: break;  // have no tensors
+    case HVD_BARRIER: break;  // they have no tensors
   }
   return "operation";
 }
 
-// `label` is for a tensor without a name.
+// `label` is used for a tensor without a name.
 Status to_task(const hvd_request& request, hvd::RequestType type, const hvd_tensor& tensor,
                std::string_view label, hvd::TensorTask& task) {
   std::string& name = task.request.name;
@@ -257,7 +260,8 @@ Status to_task(const hvd_request& request, hvd::RequestType type, const hvd_tens
   }
   task.request.type = type;
   task.request.dtype = static_cast<hvd::DType>(tensor.dtype);
-  // What a collective does not use is the same on all ranks, so that nobody disagrees about it.
+  // Fields that a collective does not use get the same value on all ranks, so that the ranks do not
+  // disagree about them.
   const bool reduces =
       request.collective == HVD_ALLREDUCE || request.collective == HVD_REDUCESCATTER;
   task.request.op = reduces ? static_cast<hvd::ReduceOp>(request.op) : hvd::ReduceOp::kSum;
@@ -273,8 +277,8 @@ Status to_task(const hvd_request& request, hvd::RequestType type, const hvd_tens
   return Status::ok();
 }
 
-// Several tensors lie as far apart as the caller's hvd_tensor is large, which may be of another
-// version.
+// The distance between tensors in the array is the size of the caller's hvd_tensor, which may be of
+// another version.
 Status to_tasks(const hvd_request& request, const hvd_tensor* tensors, int32_t count,
                 hvd::Operation& operation) {
   std::vector<hvd::TensorTask>& tasks = operation.tasks;
@@ -328,7 +332,7 @@ Status to_tasks(const hvd_request& request, const hvd_tensor* tensors, int32_t c
   return Status::ok();
 }
 
-// The callbacks, small enough for std::function to keep without allocating.
+// The callbacks, small enough for std::function to hold without an allocation.
 hvd::Operation::Allocate to_allocate(const hvd_request& request) {
   if (request.allocate == nullptr) return nullptr;
   return
@@ -341,7 +345,7 @@ hvd::Operation::Allocate to_allocate(const hvd_request& request) {
 hvd::Operation::Done to_done(const hvd_request& request) {
   if (request.done == nullptr) return nullptr;
   return [done = request.done, context = request.context](const hvd::Operation& operation) {
-    // The one object that exists of it is not const.
+    // The object itself is not const.
     auto& handle = const_cast<hvd_operation&>(static_cast<const hvd_operation&>(operation));
     const Status& status = operation.status();
     done(context, &handle, static_cast<hvd_code>(status.code()), status.message().c_str());
@@ -350,13 +354,13 @@ hvd::Operation::Done to_done(const hvd_request& request) {
 
 // Submission -------------------------------------------------------------------------------------
 
-// Most operations belong where they belonged when they were last used.
+// Writes only on a change: most operations are used again with the same job and engine.
 template <typename T>
 void point_at(std::weak_ptr<T>& pointer, const std::shared_ptr<T>& to) {
   if (pointer.owner_before(to) || to.owner_before(pointer)) pointer = to;
 }
 
-// The caller's pointer is set before anybody can call `done`, who may give it back.
+// Sets the caller's pointer before any thread can call `done`, which may release the operation.
 Status start_operation(const std::shared_ptr<Job>& job, int set, hvd::Operation::Ref ref,
                        hvd::SubmitHint hint, hvd_operation** handle) {
   HVD_TRY_ASSIGN(const std::shared_ptr<Engine> engine, job->engine(set));
@@ -373,7 +377,7 @@ Status start_operation(const std::shared_ptr<Job>& job, int set, hvd::Operation:
   return submitted;
 }
 
-// A submission that has no memory ends the engine: the other ranks wait for it.
+// If there is no memory for a submission, the engine ends: the other ranks wait for this operation.
 template <typename Body>
 hvd_code guarded_submission(const int32_t& set, Body body) {
   return guarded([&] {
@@ -389,7 +393,7 @@ hvd_code guarded_submission(const int32_t& set, Body body) {
   });
 }
 
-// With the engine that has carried `operation` out, and where what it seals comes from.
+// Calls `body` with the engine that has carried out `operation`, and with the origin of the seal.
 template <typename Body>
 hvd_code with_sealer(const hvd_operation* operation, Body body) {
   return guarded([&] {
@@ -400,7 +404,7 @@ hvd_code with_sealer(const hvd_operation* operation, Body body) {
       return fail_with(HVD_PRECONDITION,
                        "a seal needs an operation on tensors that is done without failure");
     }
-    // In this order: the engine is let go of before the job.
+    // In this order, so that the engine is released before the job.
     const std::shared_ptr<Job> job = operation->job.lock();
     const std::shared_ptr<Engine> engine = operation->engine.lock();
     if (job == nullptr || engine == nullptr) {
@@ -541,7 +545,7 @@ hvd_code hvd_submit(const hvd_request* given, const hvd_tensor* tensors, int32_t
 }
 
 size_t hvd_dtype_size(hvd_dtype dtype) {
-  // C may pass any number, which C++ may not read as the enumeration.
+  // C may pass any number; in C++ such a value of the enumeration is undefined behaviour.
   std::underlying_type_t<hvd_dtype> number = 0;
   static_assert(sizeof(number) == sizeof(dtype));
   std::memcpy(&number, &dtype, sizeof(number));
@@ -564,7 +568,7 @@ hvd_code hvd_wait(hvd_operation* operation, double seconds) {
       return fail_with(HVD_NOT_INITIALIZED, "the operation belongs to the parent of this process");
     }
     if (!operation->is_done()) {
-      // In this order: the engine is let go of before the job.
+      // In this order, so that the engine is released before the job.
       const std::shared_ptr<Job> job = operation->job.lock();
       const std::shared_ptr<Engine> engine = operation->engine.lock();
       const auto deadline = seconds >= 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Horovod for C++20 programs: a header over hvd.h, the C interface of libhvd.
+// Horovod for C++20 programs: a header on top of hvd.h, the C interface of libhvd.
 //
 //   hvd::init();
 //   hvd::broadcast(weights, /*root=*/0);
@@ -9,18 +9,19 @@
 //     step(weights, gradients);
 //   }
 //
-// - Data is anything contiguous whose elements have a DType: std::span, std::vector, std::array.
-// - Failures are exceptions: hvd::Error, whose code() is that of hvd.h and whose what() says what
-//   to do. After HVD_PEER_LOST or HVD_ABORTED, shutdown() and init() start anew.
-// - An operation that was given no name gets a number, so ranks have to start those of one kind and
-//   process set in the same order (hvd_request.label). With names any order will do.
-// - Forms that end in _async return a Future. Their data has to stay until it is done; a Future
-// that
-//   is destroyed waits for that.
-// - Safe from any thread.
+// - Data is any contiguous range whose elements have a dtype: std::span, std::vector, std::array.
+// - Failures are exceptions of type hvd::Error. code() is the code of hvd.h; what() describes the
+//   failure and the remedy. After HVD_PEER_LOST or HVD_ABORTED, call shutdown() and then init() to
+//   start a new job.
+// - The library numbers operations that have no name. So all ranks must start the unnamed
+//   operations of one kind and process set in the same order (hvd_request.label). Named operations
+//   may be started in any order.
+// - Functions that end in _async return a Future. The data must stay valid until the operation is
+//   done; the destructor of a Future waits for that.
+// - Every function may be called from any thread. A Future is used by one thread at a time.
 //
-// This header is for programs that use the library: the library's own sources have other things in
-// namespace hvd.
+// This header is for programs that use the library. The library's own sources have other
+// declarations in namespace hvd.
 #pragma once
 
 #ifdef HVD_TRY
@@ -42,7 +43,7 @@
 #include "hvd.h"
 
 namespace hvd {
-// So that no symbol of a program has the name of one in the library.
+// An inline namespace, so that no symbol of a program has the name of a symbol in the library.
 inline namespace v1 {
 
 class Error : public std::runtime_error {
@@ -63,7 +64,7 @@ enum class Op {
   kProduct = HVD_PRODUCT,
 };
 
-// The 16-bit floats, which C++20 has no types for, as their bits.
+// The bits of the 16-bit floats, for which C++20 has no types.
 struct half {  // NOLINT(readability-identifier-naming): named like float
   uint16_t bits = 0;
   bool operator==(const half&) const = default;
@@ -131,12 +132,12 @@ concept Output = Input<Range> &&
 // Start and end ----------------------------------------------------------------------------------
 
 struct InitOptions {
-  std::vector<int32_t> ranks;                      // of those that were started; empty: all
-  std::vector<std::vector<int32_t>> process_sets;  // made at once, with ids 1, 2, …
+  std::vector<int32_t> ranks;                      // the ranks that take part; empty: all
+  std::vector<std::vector<int32_t>> process_sets;  // created by init(), with ids 1, 2, …
 };
 
-// Waits for the other ranks of the job that the HOROVOD_* variables describe; without them this
-// process is a job of one.
+// Joins the job that the HOROVOD_* variables describe and waits for its other ranks. Without these
+// variables the process is a job of one rank.
 inline void init(const InitOptions& options = {}) {
   std::vector<hvd_rank_list> sets;
   for (const auto& set : options.process_sets) {
@@ -151,6 +152,7 @@ inline void init(const InitOptions& options = {}) {
 inline void shutdown() { hvd_shutdown(); }
 inline bool is_initialized() { return hvd_is_initialized() != 0; }
 
+// Of this process. They throw HVD_NOT_INITIALIZED without a job.
 inline int rank() { return detail::checked_place(hvd_rank()); }
 inline int size() { return detail::checked_place(hvd_size()); }
 inline int local_rank() { return detail::checked_place(hvd_local_rank()); }
@@ -159,13 +161,13 @@ inline int cross_rank() { return detail::checked_place(hvd_cross_rank()); }
 inline int cross_size() { return detail::checked_place(hvd_cross_size()); }
 inline bool is_homogeneous() { return detail::checked_place(hvd_is_homogeneous()) != 0; }
 
-// Some of the ranks. Making one is collective: every rank of the job does it, in the same order,
-// and so is destroying one that was made by add().
+// A subset of the ranks. add() is collective: every rank of the job calls it, in the same order. So
+// is the destruction of a set that add() made.
 class ProcessSet {
  public:
   // All ranks.
   ProcessSet() = default;
-  // One that init() has made.
+  // A set that init() created.
   explicit ProcessSet(int32_t id) : id_(id) {}
   // Needs HOROVOD_DYNAMIC_PROCESS_SETS=1.
   static ProcessSet add(const std::vector<int32_t>& ranks) {
@@ -183,12 +185,12 @@ class ProcessSet {
     return *this;
   }
   ~ProcessSet() {
-    // Once the job has ended there is nothing to remove, and the call says so.
+    // Fails if the job has ended; there is nothing to remove then.
     if (owned_) (void)hvd_remove_process_set(id_, nullptr);
   }
 
   int32_t id() const { return id_; }
-  // Ascending.
+  // Job ranks of the members, ascending.
   std::vector<int32_t> ranks() const {
     int32_t count = 0;
     detail::check(hvd_process_set_ranks(id_, nullptr, 0, &count));
@@ -197,7 +199,7 @@ class ProcessSet {
     return ranks;
   }
   int size() const { return static_cast<int>(ranks().size()); }
-  // Of this rank in the set, or -1 if it is not in it.
+  // Index of this rank in the set, or -1 if it is not a member.
   int rank() const {
     const std::vector<int32_t> all = ranks();
     const auto found = std::find(all.begin(), all.end(), hvd::rank());
@@ -210,20 +212,20 @@ class ProcessSet {
   bool owned_ = false;
 };
 
-// What operations have in common; for example {.name = "loss", .op = hvd::Op::kSum}.
+// Options of an operation, for example {.name = "loss", .op = hvd::Op::kSum}.
 struct Options {
   std::string name = {};
-  Op op = Op::kAverage;   // of allreduce and reducescatter
+  Op op = Op::kAverage;   // for allreduce and reducescatter
   double prescale = 1.0;  // result = postscale · reduction of (prescale · input)
   double postscale = 1.0;
   int32_t process_set = HVD_GLOBAL_SET;  // the id of a ProcessSet
   size_t row = 1;  // elements that stay together in allgather, alltoall and reducescatter
 };
 
-// What an alltoall gives.
+// The result of an alltoall.
 template <typename T>
 struct Exchanged {
-  std::vector<T> values;                 // by the rank they came from
+  std::vector<T> values;                 // in the order of the sending ranks
   std::vector<int32_t> received_splits;  // rows from each rank
 };
 
@@ -264,37 +266,37 @@ void read_output(const hvd_operation* operation, Exchanged<T>& exchanged) {
                                    output.received_splits + output.split_count);
 }
 
-// A rank of the job.
+// `last_joined` becomes a rank of the job.
 inline void read_output(const hvd_operation* operation, int& last_joined) {
   last_joined = hvd_last_joined(operation);
 }
 
 }  // namespace detail
 
-// An operation that goes on. get() waits for it and gives the result or throws, once; wait() only
-// waits. Moves, but does not copy.
+// An operation in flight. get() waits for it and returns the result, or throws; it may be called
+// once. wait() only waits. A Future can be moved but not copied.
 template <typename Value = void>
 class [[nodiscard]] Future {
  public:
   Future() = default;
-  // Takes over what hvd_submit or hvd_join has given.
+  // Takes ownership of the operation of hvd_submit or hvd_join.
   explicit Future(hvd_operation* operation) : operation_(operation) {}
   Future(Future&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
   Future& operator=(Future&& other) noexcept {
     std::swap(operation_, other.operation_);
     return *this;
   }
-  // Waits: the data that the operation works on may go next.
+  // Waits, because the caller may free the data of the operation next.
   ~Future() {
     if (valid()) wait();
     hvd_release(operation_);
   }
 
-  // Whether there is an operation: it was neither taken by get() nor moved away.
+  // Whether there is an operation: false after get() and after a move.
   bool valid() const { return operation_ != nullptr; }
   bool poll() const { return hvd_poll(operation()) != 0; }
   void wait() const { (void)wait_for(-1); }
-  // Whether it is done, at the latest after `seconds`; below 0: once it is done.
+  // Waits for at most `seconds` (below 0: until it is done); returns whether it is done.
   bool wait_for(double seconds) const {
     if (!poll()) (void)hvd_wait(operation_, seconds);
     return poll();
@@ -320,7 +322,7 @@ class [[nodiscard]] Future {
 
 namespace detail {
 
-// The caller of a blocking form runs the engine itself.
+// The caller of a blocking function works on the operation itself: HVD_WILL_WAIT.
 enum class SubmitHint { kNone, kWillWait };
 
 template <typename Value>
@@ -416,7 +418,7 @@ Future<> allreduce_group(std::span<Data> group, const Options& options, SubmitHi
 
 // Operations -------------------------------------------------------------------------------------
 
-// In place: afterwards `data` is the average over all ranks, or what `op` says.
+// In place: `data` becomes the average over all ranks, or the reduction by options.op.
 template <Output Data>
 void allreduce(Data&& data, const Options& options = {}) {
   detail::allreduce(data, std::ranges::data(data), options, detail::SubmitHint::kWillWait).get();
@@ -425,7 +427,7 @@ template <Output Data>
 Future<> allreduce_async(Data&& data, const Options& options = {}) {
   return detail::allreduce(data, std::ranges::data(data), options, detail::SubmitHint::kNone);
 }
-// From `input` into `output`, which is as large.
+// From `input` to `output`, which has the same size.
 template <Input In, Output Out>
 void allreduce(const In& input, Out&& output, const Options& options = {}) {
   detail::check_same(input, output);
@@ -437,7 +439,7 @@ Future<> allreduce_async(const In& input, Out&& output, const Options& options =
   return detail::allreduce(input, std::ranges::data(output), options, detail::SubmitHint::kNone);
 }
 
-// Several at once, in place; they complete as one.
+// Several tensors, in place; they complete together.
 template <Output Data>
 void grouped_allreduce(std::span<Data> group, const Options& options = {}) {
   detail::allreduce_group(group, options, detail::SubmitHint::kWillWait).get();
@@ -447,7 +449,7 @@ Future<> grouped_allreduce_async(std::span<Data> group, const Options& options =
   return detail::allreduce_group(group, options, detail::SubmitHint::kNone);
 }
 
-// Everybody's elements, by rank; ranks may have different numbers of them.
+// The elements of all ranks, in the order of ranks. The ranks may have different numbers of them.
 template <Input In>
 std::vector<detail::ElementOf<In>> allgather(const In& input, const Options& options = {}) {
   return detail::gather(HVD_ALLGATHER, input, options, detail::SubmitHint::kWillWait).get();
@@ -458,7 +460,7 @@ Future<std::vector<detail::ElementOf<In>>> allgather_async(const In& input,
   return detail::gather(HVD_ALLGATHER, input, options, detail::SubmitHint::kNone);
 }
 
-// Afterwards `data` is that of `root`, a rank of the job.
+// `data` becomes that of `root`, a rank of the job.
 template <Output Data>
 void broadcast(Data&& data, int root, const Options& options = {}) {
   detail::broadcast(data, std::ranges::data(data), root, options, detail::SubmitHint::kWillWait)
@@ -469,7 +471,7 @@ Future<> broadcast_async(Data&& data, int root, const Options& options = {}) {
   return detail::broadcast(data, std::ranges::data(data), root, options, detail::SubmitHint::kNone);
 }
 
-// `splits` says how many rows go to each rank; without it all get the same.
+// `splits`: the number of rows for each rank; empty: the same number for all.
 template <Input In>
 Exchanged<detail::ElementOf<In>> alltoall(const In& input, std::span<const int32_t> splits = {},
                                           const Options& options = {}) {
@@ -482,7 +484,7 @@ Future<Exchanged<detail::ElementOf<In>>> alltoall_async(const In& input,
   return detail::alltoall(input, splits, options, detail::SubmitHint::kNone);
 }
 
-// This rank's rows of the average, or of what `op` says: Sum and Average.
+// This rank's rows of the average or of the sum (options.op).
 template <Input In>
 std::vector<detail::ElementOf<In>> reducescatter(const In& input, const Options& options = {}) {
   return detail::gather(HVD_REDUCESCATTER, input, options, detail::SubmitHint::kWillWait).get();
@@ -500,8 +502,9 @@ inline void barrier(int32_t process_set = HVD_GLOBAL_SET) {
       .get();
 }
 
-// This rank has no more data: takes part in the others' reductions with values that change nothing
-// until all ranks have joined. Returns the rank that joined last.
+// Declares that this rank has no more data. Until all ranks have joined, it takes part in the
+// reductions of the other ranks with values that do not change the result. Returns the rank that
+// joined last.
 inline int join() {
   hvd_operation* operation = nullptr;
   detail::check(hvd_join(&operation));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caller's handle and the engine's operation, which are one object.
+// hvd_operation: the caller's handle and the engine's operation in one object.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,15 @@
 #include "engine/job.h"
 #include "engine/operation.h"
 
-// It keeps neither the job nor the engine alive, so that a forgotten handle does not keep threads;
-// once they are gone it is done.
+// It holds only weak references to the job and the engine, so that a handle that the caller forgot
+// to release keeps no threads alive. Once they are destroyed, the operation counts as done.
 //
-// One that has been used waits for the next submission (Process::put_aside), with the memory of its
-// name, its shape and its lists, and mostly for the same engine: a step of 1,000 tensors allocates
-// nothing, where malloc and free took 9 % of its samples.
+// A released operation is kept for the next submission (Process::put_aside), with the memory of its
+// name, shape and lists, and usually for the same engine. So a step of 1,000 tensors allocates
+// nothing; before, malloc and free took 9 % of its samples.
 struct hvd_operation final : hvd::Operation {  // NOLINT(readability-identifier-naming): C's name
  public:
-  // Ready to be submitted with its present tasks.
+  // Makes it ready to be submitted with its present tasks.
   hvd::Operation::Ref begin(Allocate allocate_by, Done call_when_done) {
     fork_generation = {};
     prepare(std::move(allocate_by), std::move(call_when_done));

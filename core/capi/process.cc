@@ -19,7 +19,7 @@ namespace {
 // When the library is loaded.
 [[maybe_unused]] const bool kPrepared = (Pmix::prepare_exit(), prepare_openssl(), true);
 
-constexpr size_t kMostAside = 4096;  // operations of some 600 bytes
+constexpr size_t kMostAside = 4096;  // operations, each of about 600 bytes
 
 Status check_ranks(const Config& config, const std::vector<int>& ranks) {
   if (ranks.empty()) return Status::ok();
@@ -38,7 +38,8 @@ Status check_ranks(const Config& config, const std::vector<int>& ranks) {
   return Status::ok();
 }
 
-// Whether a list says no more than none does. Some ranks may give it and others none.
+// Whether the list contains all ranks in order, which is the same as an empty list: some ranks may
+// pass the one and other ranks the other.
 bool is_everybody(const std::vector<int>& ranks, int size) {
   if (ranks.size() != static_cast<size_t>(size)) return false;
   for (int rank = 0; rank < size; ++rank) {
@@ -51,7 +52,7 @@ bool is_everybody(const std::vector<int>& ranks, int size) {
 
 Process::Process(const Process* inherited)
     : inherited_(inherited), secret_(inherited == nullptr ? nullptr : inherited->secret_.load()) {
-  aside_.reserve(kMostAside);  // so that putting one aside cannot fail
+  aside_.reserve(kMostAside);  // so that put_aside() cannot fail
 }
 
 Process& Process::current() {
@@ -117,7 +118,7 @@ Status Process::start(JobOptions options) {
 }
 
 void Process::shutdown() {
-  if (!changing_.lock()) return;  // never: a shutdown cannot be interrupted
+  if (!changing_.lock()) return;  // cannot happen: a shutdown cannot be interrupted
   const InterruptibleMutex::Lock changing(changing_);
   leave();
 }
@@ -130,7 +131,7 @@ std::shared_ptr<Job> Process::own(std::unique_ptr<Job> job) {
   }
   return {job.release(), [this, over](Job* last) {
             delete last;
-            // In a child it was a copy, and the lock may be held by a thread that is not there.
+            // In a child it is a copy, and a thread that the child does not have may hold the lock.
             if (fork_generation_.in_child()) return;
             MutexLock lock(mutex_);
             *over = true;
@@ -150,7 +151,7 @@ void Process::leave() {
   job->shutdown();
   const Deadline deadline = Deadline::after(job->config().timeout);
   job.reset();
-  // Threads that wait for operations are on their way out: these have all failed by now.
+  // Threads that wait for operations are about to return: all operations have failed by now.
   MutexLock lock(mutex_);
   while (!*over && ended_.wait(mutex_, deadline)) {
   }

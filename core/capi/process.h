@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one job that a process has, if any. It is never destroyed: at exit other threads may still be
-// at work, and a destructor that waits for one of them would hang the exit.
+// The state of the library in this process: its job, if there is one. Never destroyed: at exit
+// other threads may still run, and a destructor that waits for one of them would block the exit.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,8 @@
 
 namespace hvd {
 
-// A mutex whose wait can be interrupted: a job takes seconds to start.
+// A mutex whose lock() can be interrupted, because its owner may hold it for seconds (the start of
+// a job).
 class HVD_CAPABILITY("mutex") InterruptibleMutex {
  public:
   // False if this thread was interrupted (base/interrupt.h).
@@ -34,10 +35,10 @@ class HVD_CAPABILITY("mutex") InterruptibleMutex {
   void unlock() HVD_RELEASE() {
     MutexLock lock(mutex_);
     taken_ = false;
-    free_.notify_all();  // one of them may just have been interrupted
+    free_.notify_all();  // all, because the one that is woken may have been interrupted
   }
 
-  // Gives back a turn that was taken.
+  // Unlocks a mutex that the caller has locked.
   class HVD_SCOPED_CAPABILITY Lock {
    public:
     explicit Lock(InterruptibleMutex& mutex) HVD_REQUIRES(mutex) : mutex_(mutex) {}
@@ -55,34 +56,36 @@ class HVD_CAPABILITY("mutex") InterruptibleMutex {
   bool taken_ HVD_GUARDED_BY(mutex_) = false;
 };
 
+// Any thread may call the public functions.
 class Process {
  public:
-  // A forked child gets one of its own, without a job; what it has copied from its parent, locks
-  // that may be held for ever among it, stays untouched.
+  // A forked child gets its own Process, without a job. The copy of its parent's Process stays
+  // untouched, because a thread that the child does not have may hold its locks.
   static Process& current();
 
-  // Null if there is none. Whoever holds it keeps it alive, though it may have ended.
+  // Null if there is no job. The returned pointer keeps the Job alive, although the job may have
+  // ended.
   std::shared_ptr<Job> job() HVD_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return job_;
   }
 
-  // What a submission starts from, for one look at the lock: the job, null if there is none, and an
-  // operation.
+  // What a submission needs, fetched under one lock: the job (null if there is none) and an
+  // operation to use.
   struct Submission {
     std::shared_ptr<Job> job;
     std::unique_ptr<hvd_operation> operation;
   };
   Submission begin_submission() HVD_EXCLUDES(mutex_);
-  // An operation that nobody needs any more, for the next submission.
+  // Keeps a released operation for a later submission.
   void put_aside(std::unique_ptr<hvd_operation> operation) HVD_EXCLUDES(mutex_);
 
-  // Takes the job's secret out of the environment, for this start and later ones.
+  // Moves the job's secret from the environment to this object, for this start and later ones.
   void take_secret() HVD_EXCLUDES(mutex_);
-  // Does nothing while a job is running. `options` need no config and no round. There is no job if
-  // this thread was interrupted meanwhile.
+  // Does nothing while a job is running. Fills in config and round of `options`. If this thread is
+  // interrupted meanwhile, it fails and there is no job.
   Status start(JobOptions options) HVD_EXCLUDES(changing_, mutex_);
-  // Returns once nobody uses the job any more and nothing of it is left.
+  // Returns when no thread uses the job any more and the job is destroyed.
   void shutdown() HVD_EXCLUDES(changing_, mutex_);
 
  private:
@@ -91,26 +94,28 @@ class Process {
   void leave() HVD_REQUIRES(changing_) HVD_EXCLUDES(mutex_);
 
   const ForkGeneration fork_generation_;
-  // The parent's, so that what it holds counts as reachable.
+  // The parent's Process, so that leak checkers count its memory as reachable.
   [[maybe_unused]] const Process* const inherited_;
 
   InterruptibleMutex changing_;  // held while a job starts or ends
   RendezvousSetup rendezvous_ HVD_GUARDED_BY(changing_);
-  // Attempts to start a job of these ranks at this rendezvous: its ranks find each other under that
-  // number. Jobs of other ranks do not count, since not all ranks of this one were in them.
+  // Number of starts of a job, by its rendezvous and its ranks. The ranks of a job find each other
+  // under this number. Jobs of other ranks are not counted, because not all ranks of this job took
+  // part in them.
   std::map<std::pair<std::string, std::vector<int>>, int> rounds_ HVD_GUARDED_BY(changing_);
 
-  // The last secret that the environment had; null if it never had one. A forked child reads its
-  // parent's without a lock.
+  // The last secret that was in the environment; null if there was none. Atomic, because a forked
+  // child reads its parent's without a lock.
   std::atomic<const SecretText*> secret_;
 
-  Mutex mutex_;  // held for moments only
+  Mutex mutex_;  // held briefly only
   std::vector<std::unique_ptr<const SecretText>> secrets_ HVD_GUARDED_BY(mutex_);
   CondVar ended_;
   std::shared_ptr<Job> job_ HVD_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<hvd_operation>> aside_ HVD_GUARDED_BY(mutex_);
-  // Becomes true when the last job that was made is no more: its users may keep it for longer than
-  // shutdown() waits. Each job has its own, so that the end of one says nothing about the next.
+  // Becomes true when the last job is destroyed: threads that use it may keep it alive after
+  // shutdown() has released it. Each job has its own flag, so that the end of one job is not taken
+  // for the end of the next.
   std::shared_ptr<bool> over_ HVD_GUARDED_BY(mutex_);
 };
 

@@ -19,7 +19,7 @@ Status RendezvousSetup::arrange(Config& config, const std::vector<int>& ranks, D
   const size_t size = ranks.empty() ? static_cast<size_t>(config.size) : ranks.size();
   if (config.rendezvous.empty() && config.size > 1 && Pmix::is_offered()) {
     if (size == 1) {
-      (void)Pmix::join();  // for the launcher; this job does not need it
+      (void)Pmix::join();  // Open MPI requires it; this job does not use it
       return Status::ok();
     }
     return meet_by_pmix(config, leader, deadline)
@@ -47,13 +47,13 @@ Status RendezvousSetup::arrange(Config& config, const std::vector<int>& ranks, D
   return Status::ok();
 }
 
-// Ranks that were started by hand, by mpirun or by srun have no launcher that serves the rendezvous
-// server: the first rank does, if the address is one of its host's and nobody listens there.
+// Ranks that were started by hand, by mpirun or by srun have no launcher that runs a rendezvous
+// server. The first rank runs it, if the address is one of its host and no process listens there.
 void RendezvousSetup::serve(const std::string& rendezvous, const Secret& secret, bool tls,
                             Deadline deadline) {
   if (served_ != nullptr && served_at_ == rendezvous) return;
-  // The name of this host may become known a moment later, as those of Kubernetes do. Half of the
-  // time is left to connect, and to say what is wrong with the name.
+  // The name of this host may become known a moment later (Kubernetes). Half of the time is left
+  // for connecting, which reports what is wrong with the name.
   const Deadline half = Deadline::after(deadline.remaining() / 2);
   auto endpoints = resolve(rendezvous, half);
   RetryPauses pauses(half);
@@ -61,7 +61,7 @@ void RendezvousSetup::serve(const std::string& rendezvous, const Secret& secret,
          pauses.pause()) {
     endpoints = resolve(rendezvous, half);
   }
-  if (!endpoints.is_ok()) return;  // connecting will say so
+  if (!endpoints.is_ok()) return;  // connecting will report it
   for (const Endpoint& endpoint : *endpoints) {
     RendezvousServerOptions options;
     options.bind = endpoint;
@@ -103,8 +103,8 @@ Status RendezvousSetup::meet_by_pmix(Config& config, int leader, Deadline deadli
   return Status::ok();
 }
 
-// Starts the rendezvous server of the jobs that this rank leads. Returns its addresses and a secret
-// of its own.
+// Starts the rendezvous server of the jobs whose first rank this is. Returns its addresses and its
+// own new secret.
 Result<std::string> RendezvousSetup::serve_everywhere(const Config& config) {
   const Secret secret = Secret::generate();
   HVD_TRY_ASSIGN(const std::vector<Interface> here, public_interfaces(config.network_interfaces));

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the ranks of a job meet: at the rendezvous server of the launcher, at one that the first
-// rank serves at the address that all ranks were given, or, where mpirun has started the ranks and
-// they were given no address, at one whose address the first rank spreads by PMIx.
+// Determines which rendezvous server the ranks of a job use:
+//
+//   HOROVOD_RENDEZVOUS | started by    | rendezvous server
+//   -------------------+---------------+--------------------------------------------------------
+//   set                | our launcher  | that of the launcher
+//   set                | anything else | that of the first rank, at this address, if none is there
+//   unset              | mpirun, srun  | that of the first rank; PMIx publishes its address
 #pragma once
 
 #include <map>
@@ -17,17 +21,17 @@
 
 namespace hvd {
 
-// Leads a job of several ranks to its meeting: fills in `rendezvous` and `secret_key` of a config
-// that lacks them. kInvalidArgument says what is missing, and how to get it.
+// Fills in `rendezvous` and `secret_key` of a config that lacks them, and starts the rendezvous
+// server if this rank runs it. kInvalidArgument names what is missing and how to provide it.
 //
-// One for a process, however many jobs it starts: ranks leave a job and start the next one each in
-// its own time, so a rendezvous server that ended with rank 0's job would take the others' next one
-// with it.
+// A process has one RendezvousSetup for all jobs that it starts. Ranks leave a job and start the
+// next one at different times, so a rendezvous server that ended with rank 0's job would also end
+// the next job of the other ranks. One caller at a time.
 class RendezvousSetup {
  public:
-  // `ranks`: those that take part, of those that were started; empty: all. Jobs of other ranks may
-  // start at the same time. A job of one rank needs no meeting, but mpirun has to see that rank
-  // too.
+  // `ranks`: the ranks that take part, out of those that were started; empty: all. Jobs of other
+  // ranks may start at the same time. A job of one rank needs no rendezvous, but its rank has to
+  // join PMIx if mpirun started it (net/pmix.h).
   Status arrange(Config& config, const std::vector<int>& ranks, Deadline deadline);
 
  private:
@@ -35,11 +39,12 @@ class RendezvousSetup {
   Result<std::string> serve_everywhere(const Config& config);
   void serve(const std::string& rendezvous, const Secret& secret, bool tls, Deadline deadline);
 
-  std::unique_ptr<RendezvousServer> served_;  // if this rank serves the rendezvous server
-  std::string served_at_;                     // HOROVOD_RENDEZVOUS of that time
-  std::unique_ptr<RendezvousServer>
-      led_;  // the rendezvous server of the jobs whose first rank this is, by PMIx
-  std::map<int, std::string> words_;  // what ranks have said by PMIx, this one among them
+  // Set if this rank runs the rendezvous server at a given address.
+  std::unique_ptr<RendezvousServer> served_;
+  std::string served_at_;  // HOROVOD_RENDEZVOUS when it was started
+  // Set if this rank is the first of a job that meets by PMIx.
+  std::unique_ptr<RendezvousServer> led_;
+  std::map<int, std::string> words_;  // words that ranks have published by PMIx, also this one
 };
 
 }  // namespace hvd

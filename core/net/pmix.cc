@@ -134,8 +134,8 @@ std::string mark_of_joined_ranks() {
 }
 
 // Whether the launcher itself has started this process. Programs that a rank starts inherit its
-// identity in PMIx, and the launcher would attribute their actions to the rank. A rank is the
-// leader of a process group but not of a session; programs that it starts are usually neither.
+// identity in PMIx, and the launcher would attribute their actions to the rank. The launcher makes
+// a rank the leader of a process group, but not of a session.
 bool is_rank() { return ::getpid() == ::getpgrp() && ::getpid() != ::getsid(0); }
 
 Status has_not_spoken(int rank) {
