@@ -18,7 +18,7 @@
 namespace hvd {
 namespace {
 
-// The settings whose variable also appears in checks and messages below.
+// Also used in checks and messages below.
 constexpr char kSecretKey[] = "_HOROVOD_SECRET_KEY";
 
 // Readers: text to value, false when malformed ------------------------------------------------
@@ -31,7 +31,7 @@ bool read_number(std::string_view text, T& value) {
   return error == std::errc() && stop == end;
 }
 
-// Scripts write 1; people also write true, yes and on.
+// Scripts write 1; users also write true, yes and on.
 bool read_value(std::string_view text, bool& value) {
   const std::string word = lower_case(text);
   if (word == "true" || word == "yes" || word == "on") return value = true, true;
@@ -83,8 +83,8 @@ bool read_value(std::string_view text, std::vector<int>& value) {
   });
 }
 
-// 32 bytes in base64 are 43 characters and one '='. Only the form is looked at here: net/secret
-// turns it into bytes.
+// 32 bytes in base64 are 43 characters and one '='. This checks only the form; net/secret.cc
+// decodes it.
 bool read_value(std::string_view text, SecretText& value) {
   const auto is_base64 = [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '/'; };
   if (text.size() != 44 || text.back() != '=') return false;
@@ -100,7 +100,8 @@ bool read_value(std::string_view text, Config::WireProtection& value) {
   return false;
 }
 
-// And back: value to text -----------------------------------------------------------------------
+// The reverse: value to text
+// -----------------------------------------------------------------------
 
 std::string show_value(bool value) { return value ? "1" : "0"; }
 std::string show_value(const std::string& value) { return value; }
@@ -161,7 +162,7 @@ bool read_real(std::string_view text, double least, double most, double& value) 
   return read_number(text, value) && std::isfinite(value) && value >= least && value <= most;
 }
 
-// A century is as good as for ever and fits every clock.
+// A century: long enough for every purpose, and in the range of every clock.
 constexpr double kLongest = 100.0 * 365 * 86400;
 
 template <auto member, bool may_be_zero>
@@ -196,7 +197,8 @@ bool read_places(std::string_view text, Config& config) {
 
 constexpr Setting::Field read_rendezvous = {read_places, show_member<&Config::rendezvous>};
 
-// The names of collectives/select.h, whose test compares them: base knows no collectives.
+// The names of collectives/select.h. base does not depend on collectives; a test there compares
+// them.
 bool read_algorithm_name(std::string_view text, Config& config) {
   config.allreduce_algorithm = text;
   for (const std::string_view known :
@@ -216,7 +218,7 @@ bool read_share(std::string_view text, Config& config) {
 constexpr Setting::Field read_noise = {read_share,
                                        show_member<&Config::autotune_gaussian_process_noise>};
 
-// Jobs have always started with a level nobody knows; they still do, and say so.
+// Horovod ignores an unknown log level; for compatibility so do we, with a warning.
 bool read_level(std::string_view text, Config& config) {
   if (!read_value(text, config.log_level)) {
     config.log_level = LogLevel::kWarning;
@@ -237,7 +239,7 @@ constexpr Setting::Field read_log_level = {read_level, show_member<&Config::log_
 constexpr char kEngine[] = "Engine";
 constexpr char kAutotune[] = "Autotune";
 constexpr char kReports[] = "Timeline, stall check, log";
-constexpr char kPlace[] = "Place in the job and way to the others";
+constexpr char kPlace[] = "Rank and network";
 constexpr char kLauncher[] = "Launcher";
 
 constexpr char kSwitch[] = "a whole number (above 0 is on), true, false, yes, no, on, off";
@@ -247,143 +249,161 @@ constexpr char kPath[] = "a path";
 constexpr char kSecondsOrZero[] = "seconds, from 0, fractions allowed";
 constexpr char kSecondsAboveZero[] = "seconds, above 0, fractions allowed";
 
+// 1 PiB: larger than any buffer, and far from an overflow of int64.
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 
 using C = Config;
 constexpr Setting kSettings[] = {
     {"HOROVOD_FUSION_THRESHOLD", kEngine, "134217728", "bytes, from 0",
-     "Small tensors are fused into batches of up to this many bytes; 0 turns fusion off.",
+     "Small tensors are fused into batches of at most this many bytes. 0 turns fusion off.",
      read_integer<&C::fusion_threshold, 0, kMaxBytes>},
     {"HOROVOD_CYCLE_TIME", kEngine, "0", "milliseconds, from 0, fractions allowed",
-     "Longest time that a tensor waits for others to be fused with. 0 waits for none: batches "
-     "form while the wire is busy.",
+     "The longest time that a tensor waits for other tensors to be fused with it. With 0 a tensor "
+     "does not wait; batches form while the network is busy.",
      read_time<&C::cycle_time, true>},
     {"HOROVOD_CACHE_CAPACITY", kEngine, "32768", kCount,
-     "Tensors per process set whose negotiation is remembered, the same on all ranks; 0 remembers "
-     "none. The default only limits the memory of programs that use a new name for every call.",
+     "Number of tensors per process set whose negotiation is cached. 0 turns the cache off. Must "
+     "be "
+     "the same on all ranks. The default is larger than any model needs; it limits the memory of "
+     "programs that use a new name for every call.",
      read_integer<&C::cache_capacity, 0>},
     {"HOROVOD_HIERARCHICAL_ALLREDUCE", kEngine, "0", kSwitch,
-     "Always reduce within each host first, then between hosts. Without it the cost model decides.",
+     "Always reduces within each host first, then between hosts. If off, the cost model decides.",
      read<&C::hierarchical_allreduce>},
     {"HOROVOD_HIERARCHICAL_ALLGATHER", kEngine, "0", kSwitch,
-     "Always gather within each host first, then between hosts. Without it the cost model decides.",
+     "Always gathers within each host first, then between hosts. If off, the cost model decides.",
      read<&C::hierarchical_allgather>},
     {"HOROVOD_ALLREDUCE_ALGORITHM", kEngine, "",
      "auto, shared_memory, recursive_doubling, ring, halving_doubling or two_level",
-     "Use this algorithm for every allreduce in place of the one that the cost model picks.",
+     "Uses this algorithm for every allreduce. `auto` and unset: the cost model selects one.",
      read_algorithm},
     {"HOROVOD_DETERMINISTIC", kEngine, "0", kSwitch,
-     "The bits of a result do not depend on fusion, order of submission or timing.",
+     "Makes every bit of a result independent of fusion, order of submission and timing.",
      read<&C::deterministic>},
     {"HOROVOD_DISABLE_GROUP_FUSION", kEngine, "0", kSwitch,
-     "A group of tensors is fused only within itself.", read<&C::disable_group_fusion>},
+     "Fuses the tensors of a group only with each other.", read<&C::disable_group_fusion>},
     {"HOROVOD_DYNAMIC_PROCESS_SETS", kEngine, "0", kSwitch,
-     "Process sets may be added and removed after init().", read<&C::dynamic_process_sets>},
+     "Permits programs to add and remove process sets after init().",
+     read<&C::dynamic_process_sets>},
     {"HOROVOD_THREAD_AFFINITY", kEngine, "", "comma-separated core numbers, one per local rank",
-     "Pins the engine's thread of each local rank to its core.", read<&C::thread_affinity>},
+     "Pins the engine thread of each local rank to a core.", read<&C::thread_affinity>},
     {"HOROVOD_ELASTIC", kEngine, "0", kSwitch,
-     "The job survives lost and added hosts; set by the launcher.", read<&C::elastic>},
+     "Marks the job as elastic: it continues when hosts are lost or added. The launcher sets it.",
+     read<&C::elastic>},
 
     {"HOROVOD_AUTOTUNE", kAutotune, "0", kSwitch,
-     "Finds good values for the settings above that are not set.", read<&C::autotune>},
+     "Searches for good values of those engine settings that are not set.", read<&C::autotune>},
     {"HOROVOD_AUTOTUNE_LOG", kAutotune, "", kPath,
-     "Rank 0 writes what was tried to this file, as CSV; without HOROVOD_AUTOTUNE nothing.",
+     "Rank 0 writes the tried values to this file, as CSV. Has no effect without HOROVOD_AUTOTUNE.",
      read<&C::autotune_log>},
-    {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", kAutotune, "3", kCount, "Samples thrown away at the start.",
+    {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", kAutotune, "3", kCount,
+     "Number of samples that are discarded at the start.",
      read_integer<&C::autotune_warmup_samples, 0>},
     {"HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", kAutotune, "10", kCountFrom1,
-     "Steps per measurement; the median of five measurements is a sample.",
+     "Number of steps per measurement. A sample is the median of five measurements.",
      read_integer<&C::autotune_steps_per_sample, 1>},
     {"HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", kAutotune, "20", kCountFrom1,
-     "Samples after which the best values so far are kept.",
+     "Number of samples after which autotune ends and keeps the best values.",
      read_integer<&C::autotune_bayes_opt_max_samples, 1>},
     {"HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", kAutotune, "0.8", "a number from 0 to 1",
-     "How noisy samples are taken to be.", read_noise},
+     "The noise of a sample that autotune assumes.", read_noise},
 
     {"HOROVOD_TIMELINE", kReports, "", "a path, or DYNAMIC",
-     "Rank 0 writes a timeline to this file; DYNAMIC waits for start_timeline().",
+     "Rank 0 writes a timeline to this file. With DYNAMIC, start_timeline() starts it.",
      read<&C::timeline>},
     {"HOROVOD_TIMELINE_MARK_CYCLES", kReports, "0", kSwitch,
-     "Marks the engine's rounds in the timeline.", read<&C::timeline_mark_cycles>},
+     "Marks the cycles of the engine in the timeline.", read<&C::timeline_mark_cycles>},
     {"HOROVOD_TIMELINE_ALL_RANKS", kReports, "0", kSwitch,
      "Every rank writes a timeline, with its rank in the name of the file: timeline.3.json for "
      "timeline.json.",
      read<&C::timeline_all_ranks>},
     {"HOROVOD_STALL_CHECK_DISABLE", kReports, "0", kSwitch,
-     "No warnings about tensors that some ranks have not submitted.",
+     "Turns off warnings about tensors that some ranks have not submitted.",
      read<&C::stall_check_disable>},
     {"HOROVOD_STALL_CHECK_TIME_SECONDS", kReports, "60", kSecondsAboveZero,
-     "A tensor that waits longer for some ranks is reported.",
+     "A warning reports a tensor that some ranks have not submitted for longer than this.",
      read_time<&C::stall_check_time, false>},
     {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kReports, "0", kSecondsOrZero,
-     "A tensor that waits longer ends the job; 0 never does. If it is below "
-     "HOROVOD_STALL_CHECK_TIME_SECONDS, tensors are reported after half of it.",
+     "The job ends if some ranks have not submitted a tensor for longer than this. With 0 it never "
+     "ends for this reason. If it is below HOROVOD_STALL_CHECK_TIME_SECONDS, the warning comes "
+     "after "
+     "half of this time.",
      read_time<&C::stall_shutdown_time, true>},
     {"HOROVOD_LOG_LEVEL", kReports, "warning",
-     "trace, debug, info, warning, error, fatal, any case; anything else is taken for warning",
-     "The least important lines that are shown. Info and lower go to standard output, the others "
-     "to standard error.",
+     "trace, debug, info, warning, error, fatal, any case; another text means warning",
+     "The lowest level of log lines that are shown. Lines up to info are written to standard "
+     "output, "
+     "higher levels to standard error.",
      read_log_level},
-    {"HOROVOD_LOG_HIDE_TIME", kReports, "0", kSwitch, "Log lines without the time.",
+    {"HOROVOD_LOG_HIDE_TIME", kReports, "0", kSwitch, "Omits the time from log lines.",
      read<&C::log_hide_time>},
 
-    {"HOROVOD_RANK", kPlace, "0", kCount, "Number of this process in the job.",
+    {"HOROVOD_RANK", kPlace, "0", kCount, "Rank of this process in the job.",
      read_integer<&C::rank, 0>},
-    {"HOROVOD_SIZE", kPlace, "1", kCountFrom1, "Processes in the job.", read_integer<&C::size, 1>},
-    {"HOROVOD_LOCAL_RANK", kPlace, "0", kCount, "Number of this process on its host.",
-     read_integer<&C::local_rank, 0>},
-    {"HOROVOD_LOCAL_SIZE", kPlace, "1", kCountFrom1, "Processes of the job on this host.",
+    {"HOROVOD_SIZE", kPlace, "1", kCountFrom1, "Number of processes in the job.",
+     read_integer<&C::size, 1>},
+    {"HOROVOD_LOCAL_RANK", kPlace, "0", kCount,
+     "Rank of this process among the processes on its host.", read_integer<&C::local_rank, 0>},
+    {"HOROVOD_LOCAL_SIZE", kPlace, "1", kCountFrom1, "Number of processes of the job on this host.",
      read_integer<&C::local_size, 1>},
     {"HOROVOD_CROSS_RANK", kPlace, "0", kCount,
-     "Number of this host among those that have this local rank.", read_integer<&C::cross_rank, 0>},
-    {"HOROVOD_CROSS_SIZE", kPlace, "1", kCountFrom1, "Hosts that have this local rank.",
+     "Rank of this host among the hosts that have this local rank.",
+     read_integer<&C::cross_rank, 0>},
+    {"HOROVOD_CROSS_SIZE", kPlace, "1", kCountFrom1, "Number of hosts that have this local rank.",
      read_integer<&C::cross_size, 1>},
     {"HOROVOD_HOSTNAME", kPlace, "localhost", "a host name",
-     "The name that the launcher knows this host by.", read<&C::hostname>},
+     "The name of this host as the launcher uses it.", read<&C::hostname>},
     {"HOROVOD_RENDEZVOUS", kPlace, "", "host:port; [address]:port for IPv6; several with commas",
-     "Where the ranks find each other; unset for a single process. Of several, each rank takes one "
-     "that it can reach.",
+     "Address of the rendezvous server, where the ranks find each other. Unset for a single "
+     "process. "
+     "If there are several addresses, each rank uses one that it can reach.",
      read_rendezvous},
     {"HOROVOD_GLOO_RENDEZVOUS_ADDR", kPlace, "", "a host name or address",
-     "The host part of HOROVOD_RENDEZVOUS, which wins when both are set.",
+     "The host of the rendezvous server. HOROVOD_RENDEZVOUS takes precedence.",
      read<&C::rendezvous_host>},
     {"HOROVOD_GLOO_RENDEZVOUS_PORT", kPlace, "", "a port, 1 to 65535",
-     "The port part of HOROVOD_RENDEZVOUS.", read_integer<&C::rendezvous_port, 1, 65535>},
+     "The port of the rendezvous server. HOROVOD_RENDEZVOUS takes precedence.",
+     read_integer<&C::rendezvous_port, 1, 65535>},
     {"HOROVOD_GLOO_IFACE", kPlace, "", "comma-separated interface names",
-     "The older name of HOROVOD_NETWORK_INTERFACES, which wins when both are set.",
+     "The older name of HOROVOD_NETWORK_INTERFACES, which takes precedence.",
      read<&C::network_interfaces>},
     {"HOROVOD_NETWORK_INTERFACES", kPlace, "", "comma-separated interface names",
-     "Listen and connect on these network interfaces only. A job of one rank uses none.",
+     "Listens and connects on these network interfaces only. A job of one rank uses none.",
      read<&C::network_interfaces>},
     {"HOROVOD_GLOO_TIMEOUT_SECONDS", kPlace, "30", kSecondsAboveZero,
-     "How long to wait for the others at the start, and within one operation for data to move: "
-     "that time counts from the last data that this rank or another has moved, whatever the size "
-     "of the operation.",
+     "At the start: how long a rank waits for the other ranks. Within an operation: how long it "
+     "waits without progress. The time is counted from the last data that this or another rank has "
+     "moved, so it does not depend on the size of the operation.",
      read_time<&C::timeout, false>},
     {"HOROVOD_HEARTBEAT_TIMEOUT_SECONDS", kPlace, "5", kSecondsAboveZero,
-     "A rank that has been silent for this long counts as lost.",
+     "A rank from which nothing arrives for this time counts as lost.",
      read_time<&C::heartbeat_timeout, false>},
     {"HOROVOD_SHM_DISABLE", kPlace, "0", kSwitch,
-     "Ranks on one host talk by TCP, not by shared memory.", read<&C::shm_disable>},
+     "Ranks on the same host use TCP instead of shared memory.", read<&C::shm_disable>},
     {"HOROVOD_TLS", kPlace, "0", kSwitch,
-     "Encrypts every connection with TLS 1.3; has to be the same on all ranks.", read<&C::tls>},
+     "Encrypts every connection with TLS 1.3. Must be the same on all ranks.", read<&C::tls>},
     {"HOROVOD_WIRE_PROTECTION", kPlace, "tags", "tags, none",
-     "Tensors between hosts without TLS: `tags` authenticates them, so that a change on the wire "
-     "ends the job with an error; `none` does not. Other messages are always authenticated. Has to "
-     "be the same on all ranks.",
+     "Protection of tensors between hosts without TLS. `tags` authenticates them: a change on the "
+     "network ends the job with an error. `none` does not. Other messages are always "
+     "authenticated. "
+     "Must be the same on all ranks.",
      read<&C::wire_protection>},
     {kSecretKey, kPlace, "", "32 bytes in base64",
-     "The secret that every process of the job proves to know; set by the launcher.",
+     "The secret of the job. Every process proves to its peers that it has it. The launcher sets "
+     "it.",
      read<&C::secret_key>},
 
     {"HOROVOD_START_TIMEOUT", kLauncher, "30", kSecondsAboveZero,
-     "horovodrun gives up when not all ranks have been started by then; --start-timeout wins.",
+     "horovodrun gives up if not all ranks have started within this time. --start-timeout takes "
+     "precedence.",
      read_time<&C::start_timeout, false>},
     {"HOROVOD_ELASTIC_TIMEOUT", kLauncher, "600", kSecondsAboveZero,
-     "An elastic job that has had too few slots for this long ends; --elastic-timeout wins.",
+     "An elastic job ends if it has too few slots for this time. --elastic-timeout takes "
+     "precedence.",
      read_time<&C::elastic_timeout, false>},
     {"HOROVOD_SPARK_START_TIMEOUT", kLauncher, "600", kSecondsAboveZero,
-     "A run on Spark gives up when not all of its tasks have started by then; start_timeout wins.",
+     "A run on Spark gives up if not all of its tasks have started within this time. The argument "
+     "start_timeout takes precedence.",
      read_time<&C::spark_start_timeout, false>},
 };
 
@@ -449,13 +469,14 @@ constexpr IgnoredSetting kIgnoredSettings[] = {
 
 // Other launchers -------------------------------------------------------------------------------
 
-// How another launcher tells a process its launcher. Slurm sets its variables in every shell of an
-// allocation, also where nothing was started in parallel: they count only beside a rendezvous.
+// The variables by which another launcher gives a process its rank and size. Slurm sets its
+// variables in every shell of an allocation, also if no parallel program was started; so they are
+// used only if HOROVOD_RENDEZVOUS is set.
 struct LauncherVariables {
   const char* launcher;
   const char* rank;
   const char* size;
-  bool is_mpi;  // so that the process is one of a parallel program
+  bool is_mpi;  // its variables mean that the process belongs to a parallel program
 };
 constexpr LauncherVariables kLauncherVariables[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", true},
@@ -463,7 +484,7 @@ constexpr LauncherVariables kLauncherVariables[] = {
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", false},
 };
 
-// The first that says both. What our own variables say wins.
+// Uses the first launcher that has set both variables. Our own variables take precedence.
 void read_foreign_place(Config::Lookup lookup, Config& config, std::vector<std::string>& problems) {
   if (config.was_given("HOROVOD_RANK") || config.was_given("HOROVOD_SIZE")) return;
   for (const LauncherVariables& launcher : kLauncherVariables) {
@@ -480,7 +501,7 @@ void read_foreign_place(Config::Lookup lookup, Config& config, std::vector<std::
   }
 }
 
-// Also where our own variables have given the place: a launcher of ours may use an MPI launcher.
+// Also if our own variables have set rank and size: our launcher may use an MPI launcher.
 bool is_place_in_mpi(Config::Lookup lookup, const Config& config) {
   for (const LauncherVariables& launcher : kLauncherVariables) {
     const char* rank = lookup(launcher.rank);
@@ -502,8 +523,8 @@ void check_place(const char* what, int rank, int size, std::vector<std::string>&
       fmt::format("HOROVOD_{0}RANK={1} has to be below HOROVOD_{0}SIZE={2}", what, rank, size));
 }
 
-// A job that has to end after a stall reports it first: at half of the time, unless the user has
-// chosen an earlier one.
+// A job that ends after a stall warns first: after half of the shutdown time, unless the user has
+// chosen an earlier time.
 void fit_stall_times(Config& config) {
   if (config.stall_shutdown_time <= Config::Seconds(0)) return;
   if (config.stall_shutdown_time >= config.stall_check_time) return;
@@ -568,7 +589,7 @@ Result<Config> Config::from(Lookup lookup) {
     if (setting.normalized(text)) continue;
     problems.push_back(refusal(setting.variable, setting.accepted, text));
   }
-  // A field that could not be read still has its default: checks between fields would mislead.
+  // A field whose value was malformed has its default: checks across fields would be misleading.
   if (problems.empty()) finish(lookup, config, problems);
   if (!problems.empty()) return invalid_argument(join(problems, "; "));
   return config;
@@ -670,10 +691,11 @@ Result<std::string> setting_value(std::string_view variable, std::string_view te
 std::string settings_page() {
   std::string page =
       "# Settings\n\n"
-      "Environment variables, read once when a job starts. An empty value counts as unset. A\n"
-      "malformed value stops the start with a message that names the variable, its value and what\n"
-      "is accepted.\n\n"
-      "This page is written by `make docs` from the table in `core/base/config.cc`.\n";
+      "Horovod reads these environment variables once, when a job starts. An empty value counts "
+      "as\n"
+      "unset. With a malformed value the job does not start; the message names the variable, its\n"
+      "value and the accepted values.\n\n"
+      "`make docs` generates this page from the tables in `core/base/config.cc`.\n";
   std::string_view section;
   for (const Setting& setting : kSettings) {
     if (setting.section != section) {
@@ -687,7 +709,8 @@ std::string settings_page() {
   }
   page +=
       "\n## Accepted, without effect\n\n"
-      "Variables of Horovod that scripts may set. Their values are checked, and then ignored.\n\n"
+      "Variables of Horovod that scripts may set. Horovod checks their values and then ignores\n"
+      "them.\n\n"
       "| Variable | Default | Accepted | In Horovod | Here |\n|---|---|---|---|---|\n";
   for (const IgnoredSetting& setting : kIgnoredSettings) {
     page += fmt::format("| `{}` | {} | {} | {} | {} |\n", setting.variable,
@@ -696,17 +719,16 @@ std::string settings_page() {
   }
   page +=
       "\n## Ranks that another launcher starts\n\n"
-      "Without `HOROVOD_RANK` and `HOROVOD_SIZE`, a process takes its place from the first "
-      "launcher\n"
-      "of this table that has given it one. `HOROVOD_RENDEZVOUS` and `_HOROVOD_SECRET_KEY` have "
-      "to\n"
-      "be the same on all ranks; rank 0 serves the rendezvous if its address is one of its own "
-      "host\n"
-      "and nobody else does.\n\n| Launcher | Rank | Size |\n|---|---|---|\n";
+      "If neither `HOROVOD_RANK` nor `HOROVOD_SIZE` is set, a process takes its rank and the size\n"
+      "of the job from the first launcher in this table that has set both variables.\n"
+      "`HOROVOD_RENDEZVOUS` and `_HOROVOD_SECRET_KEY` must be the same on all ranks. Rank 0 runs "
+      "the\n"
+      "rendezvous server if the address belongs to its own host and no other process listens\n"
+      "there.\n\n| Launcher | Rank | Size |\n|---|---|---|\n";
   for (const LauncherVariables& launcher : kLauncherVariables) {
     page += fmt::format("| {}{} | `{}` | `{}` |\n", launcher.launcher,
-                        launcher.is_mpi ? "" : " (only beside `HOROVOD_RENDEZVOUS`)", launcher.rank,
-                        launcher.size);
+                        launcher.is_mpi ? "" : " (only together with `HOROVOD_RENDEZVOUS`)",
+                        launcher.rank, launcher.size);
   }
   return page;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every setting, as one value that is read once when a job starts and then passed to whoever
-// needs it. Nothing else in the project reads HOROVOD_* variables: Python asks setting_value(),
+// All settings, as one value that is read once when a job starts and then passed to the parts that
+// need it. No other code of the project reads HOROVOD_* variables; Python calls setting_value()
 // through hvd_setting.
 //
 // A malformed value is an error that names the variable, the value and what is accepted; all
@@ -23,7 +23,7 @@
 
 namespace hvd {
 
-// A secret in text form. Only text() shows it: it has no formatter and no stream operator.
+// A secret in text form. Only text() returns it: there is no formatter and no stream operator.
 class SecretText {
  public:
   SecretText() = default;
@@ -36,29 +36,31 @@ class SecretText {
   std::string text_;
 };
 
+// A plain value: any thread may read it. The comments of the fields are in docs/settings.md.
 struct Config {
   using Seconds = std::chrono::duration<double>;
   using Milliseconds = std::chrono::duration<double, std::milli>;
-  // What guards tensors between hosts without TLS.
+  // Protection of tensors between hosts without TLS.
   enum class WireProtection { kNone, kTags };
 
-  // The value of a variable, or null when it is unset; as std::getenv.
+  // Returns the value of a variable, or null if it is unset; as std::getenv.
   using Lookup = FunctionRef<const char*(const char* variable)>;
 
+  // kInvalidArgument with all malformed variables in the message.
   static Result<Config> from(Lookup lookup);
-  // From the environment of this process; writes `warnings` to the log. `secret`, unless it is
-  // empty, takes the place of the environment's. Also looks whether this process can write the
-  // timeline that it has to.
+  // From the environment of this process; writes `warnings` to the log. `secret`, unless empty, is
+  // used instead of the secret in the environment. Also calls check_timeline() if this rank writes
+  // a timeline.
   static Result<Config> from_environment(const SecretText& secret = {});
-  // Whether a file can be made where the timeline is to be; names the variable if not. A relative
-  // path begins at `directory`, or where this process is.
+  // Whether the file of the timeline can be written; kIo with the name of the variable if not. A
+  // relative path is relative to `directory`, or to the working directory if that is empty.
   Status check_timeline(const std::string& directory = "") const;
 
   // Engine.
   int64_t fusion_threshold = 128 << 20;
   Milliseconds cycle_time{0};
-  // More than any model has tensors. It limits the memory of programs that use a new name for every
-  // call, at some 600 bytes each, to 20 MB.
+  // More tensors than any model has. It limits the memory of programs that use a new name for every
+  // call to 20 MB, at about 600 bytes for each name.
   static constexpr int kDefaultCacheCapacity = 32768;
   int cache_capacity = kDefaultCacheCapacity;
   bool hierarchical_allreduce = false;
@@ -88,7 +90,7 @@ struct Config {
   LogLevel log_level = LogLevel::kWarning;
   bool log_hide_time = false;
 
-  // Place in the job and way to the others.
+  // Rank and network.
   int rank = 0;
   int size = 1;
   int local_rank = 0;
@@ -96,8 +98,7 @@ struct Config {
   int cross_rank = 0;
   int cross_size = 1;
   std::string hostname = "localhost";
-  std::string
-      rendezvous;  // "host:port" of the rendezvous server; empty means that this process is alone
+  std::string rendezvous;  // "host:port" of the rendezvous server; empty for a single process
   std::vector<std::string> network_interfaces;
   Seconds timeout{30};
   Seconds heartbeat_timeout{5};
@@ -111,18 +112,18 @@ struct Config {
   Seconds elastic_timeout{600};
   Seconds spark_start_timeout{600};
 
-  // The older spelling of `rendezvous`, which from() fills in from these two.
+  // The older form of `rendezvous`, which from() fills in from these two.
   std::string rendezvous_host;
   int rendezvous_port = 0;
 
-  // Whether an MPI launcher counts this process as the same rank of as many: ranks of MPI are then
-  // ranks of ours.
+  // Whether an MPI launcher started this process with the same rank and size: the ranks of MPI are
+  // then our ranks.
   bool started_by_mpi = false;
 
-  // Variables that had a value: autotune leaves alone what the user has set.
+  // Variables that had a value. Autotune does not change settings that the user has set.
   std::vector<std::string_view> given;
   bool was_given(std::string_view variable) const;
-  // Values that were accepted but will not do what their author hopes.
+  // Messages about values that were accepted but do not have the effect that the user expects.
   std::vector<std::string> warnings;
 
   bool operator==(const Config&) const = default;
@@ -136,7 +137,7 @@ struct Setting {
   std::string_view accepted;
   std::string_view documentation;
   struct Field {
-    // Puts the value in its field, or says no.
+    // Writes the value to its field; returns false if it is malformed.
     bool (*read)(std::string_view text, Config& config);
     std::string (*show)(const Config& config);
   };
@@ -162,19 +163,19 @@ struct IgnoredSetting {
 
 std::span<const IgnoredSetting> ignored_settings();
 
-// Takes the job's secret out of the environment of this process, so that programs which it starts
-// do not get it. Empty if there is none; it is not checked.
+// Removes the job's secret from the environment of this process and returns it, so that programs
+// which this process starts do not receive it. Empty if there is none; it is not checked.
 SecretText take_secret_from_environment();
 
-// The value of one setting as text: a switch is "1" or "0", a list has commas, and what is not set
-// has its default. From the environment of this process as a whole, since a setting may have an
-// older name or come from another launcher. kNotFound if there is no such setting;
+// The value of one setting as text: a switch is "1" or "0", a list has commas, and a setting that
+// is not set has its default. It reads the whole environment of this process, because a setting may
+// have an older name or come from another launcher. kNotFound if there is no such setting;
 // kInvalidArgument as Config::from, and for the secret, which is not shown.
 Result<std::string> setting_value(std::string_view variable);
-// The same of a text that somebody wants to give to this variable.
+// The same for a text that a caller wants to use as the value of this variable.
 Result<std::string> setting_value(std::string_view variable, std::string_view text);
 
-// docs/settings.md.
+// The text of docs/settings.md.
 std::string settings_page();
 
 }  // namespace hvd

@@ -65,7 +65,7 @@ TEST(Config, EveryVariableStandsInTheTableOnceAndIsDescribed) {
   }
 }
 
-// Each variable changes its own field and no other: a copied row in the table shows here.
+// Each variable changes its own field and no other: detects a copied row in the table.
 TEST(Config, EveryVariableReachesAFieldOfItsOwn) {
   const Environment special = {{"HOROVOD_ALLREDUCE_ALGORITHM", "ring"},
                                {"HOROVOD_LOG_LEVEL", "Trace"},

@@ -46,7 +46,7 @@ TEST(Deadline, PollTimeIsRoundedUpAndLimited) {
   EXPECT_GT(soon.poll_milliseconds(hours(2)), 3'500'000);
   EXPECT_EQ(soon.poll_milliseconds(milliseconds(20)), 20);
   EXPECT_EQ(Deadline::never().poll_milliseconds(milliseconds(20)), 20);
-  // What is left of one microsecond is a whole millisecond, or nothing once it is over.
+  // The rest of one microsecond is rounded up to a millisecond, or is 0 once it has passed.
   EXPECT_LE(Deadline::after(microseconds(1)).poll_milliseconds(), 1);
 }
 
@@ -69,7 +69,7 @@ TEST(CondVar, WaitEndsAtItsDeadline) {
   EXPECT_TRUE(deadline.expired());
 }
 
-// Answers yes from the n-th question on.
+// Returns true from the n-th call on.
 struct Caller {
   explicit Caller(int says_yes_at) : yes_at(says_yes_at) {}
   static int ask(void* self) {
@@ -111,7 +111,7 @@ TEST(Interrupt, IsAskedForWhileAWaitGoesOn) {
 TEST(Interrupt, IsAskedForWithoutTheLockOfTheWait) {
   struct Locker {
     static int ask(void* mutex) {
-      // As Python does, whose global lock another thread may hold that waits for this mutex.
+      // Like Python, whose global lock may belong to another thread that waits for this mutex.
       std::thread([mutex] { MutexLock lock(*static_cast<Mutex*>(mutex)); }).join();
       return 1;
     }

@@ -55,7 +55,7 @@ void write_log(LogLevel level, const char* file, int line, fmt::string_view form
       "[{}{} {}:{}]{} {}\n", log_settings().hide_time ? std::string() : time_text(),
       kLetters[static_cast<int>(level)], slash != nullptr ? slash + 1 : file, line,
       rank >= 0 ? fmt::format(" [{}]:", rank) : std::string(), fmt::vformat(format, arguments));
-  // One write per line: lines of several threads and processes do not mix.
+  // One write per line, so that lines of several threads and processes do not mix.
   std::FILE* stream = level >= LogLevel::kWarning ? stderr : stdout;
   std::fwrite(out.data(), 1, out.size(), stream);
   std::fflush(stream);

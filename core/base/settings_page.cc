@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints docs/settings.md; `make docs` puts it there.
+// Prints docs/settings.md; `make docs` redirects it to the file.
 #include <cstdio>
 
 #include "base/config.h"
