@@ -494,7 +494,7 @@ void read_foreign_place(Config::Lookup lookup, Config& config, std::vector<std::
     if (!launcher.is_mpi && config.rendezvous.empty()) continue;
     if (!read_number(trimmed(rank), config.rank) || !read_number(trimmed(size), config.size) ||
         config.rank < 0 || config.rank >= config.size) {
-      problems.push_back(fmt::format("{}=\"{}\" and {}=\"{}\" are not a place in a job",
+      problems.push_back(fmt::format("{}=\"{}\" and {}=\"{}\" are not a rank and the size of a job",
                                      launcher.rank, rank, launcher.size, size));
     }
     return;

@@ -186,7 +186,8 @@ Status write(std::string_view type, const Struct& known, void* to) {
 
 hvd::Result<std::vector<int>> to_ranks(const hvd_rank_list& list) {
   if (list.count < 0 || (list.count > 0 && list.ranks == nullptr)) {
-    return hvd::invalid_argument(fmt::format("a list of {} ranks without ranks", list.count));
+    return hvd::invalid_argument(
+        fmt::format("a list of {} ranks whose pointer is NULL", list.count));
   }
   return std::vector<int>(list.ranks, list.ranks + list.count);
 }
@@ -252,11 +253,11 @@ Status to_task(const hvd_request& request, hvd::RequestType type, const hvd_tens
   }
   if (tensor.dims < 0 || (tensor.dims > 0 && tensor.shape == nullptr)) {
     return hvd::invalid_argument(
-        fmt::format("\"{}\": {} dimensions without a shape", name, tensor.dims));
+        fmt::format("\"{}\": {} dimensions, but hvd_tensor.shape is NULL", name, tensor.dims));
   }
   if (tensor.splits == nullptr ? tensor.split_count != 0 : tensor.split_count < 0) {
     return hvd::invalid_argument(
-        fmt::format("\"{}\": {} splits without splits", name, tensor.split_count));
+        fmt::format("\"{}\": {} splits, but hvd_tensor.splits is NULL", name, tensor.split_count));
   }
   task.request.type = type;
   task.request.dtype = static_cast<hvd::DType>(tensor.dtype);
@@ -286,7 +287,7 @@ Status to_tasks(const hvd_request& request, const hvd_tensor* tensors, int32_t c
   if (request.collective == HVD_JOIN) {
     if (count != 0) return hvd::invalid_argument("a join has no tensors");
     if (request.process_set != HVD_GLOBAL_SET) {
-      return hvd::invalid_argument("a join is of all ranks, not of a process set");
+      return hvd::invalid_argument("a join concerns all ranks, not a process set");
     }
     tasks.clear();
     return Status::ok();
@@ -433,8 +434,8 @@ hvd::Result<hvd::Endpoint> to_endpoint(const std::string& text) {
     auto endpoint = hvd::Endpoint::parse(candidate);
     if (endpoint.is_ok()) return endpoint;
   }
-  return hvd::invalid_argument(
-      fmt::format("\"{}\" is no address to bind to; \"0.0.0.0\", \"[::1]:7000\" are some", text));
+  return hvd::invalid_argument(fmt::format(
+      "\"{}\" is not an address to bind to; examples: \"0.0.0.0\", \"[::1]:7000\"", text));
 }
 
 }  // namespace
@@ -530,8 +531,9 @@ hvd_code hvd_submit(const hvd_request* given, const hvd_tensor* tensors, int32_t
     }
     set = request.process_set;
     if (handle == nullptr && request.done == nullptr) {
-      return fail_with(HVD_INVALID_ARGUMENT,
-                       "without a `done` callback there has to be a place for the operation");
+      return fail_with(
+          HVD_INVALID_ARGUMENT,
+          "`operation` is NULL and there is no `done` callback; one of them is needed");
     }
     if (const Status tasks = to_tasks(request, tensors, count, *operation); !tasks.is_ok()) {
       return to_code(tasks);

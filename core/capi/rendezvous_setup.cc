@@ -80,7 +80,7 @@ Status RendezvousSetup::meet_by_pmix(Config& config, int leader, Deadline deadli
   HVD_TRY_ASSIGN(Pmix * pmix, Pmix::join());
   if (pmix->rank() != config.rank) {
     return invalid_argument(
-        fmt::format("HOROVOD_RANK={}, but this is rank {} of the launcher, which PMIx goes by",
+        fmt::format("HOROVOD_RANK={}, but the launcher and PMIx count this process as rank {}",
                     config.rank, pmix->rank()));
   }
   auto known = words_.find(leader);
@@ -97,7 +97,8 @@ Status RendezvousSetup::meet_by_pmix(Config& config, int leader, Deadline deadli
   const std::string& word = known->second;
   const size_t space = word.find(' ');
   if (space == std::string::npos)
-    return internal_error(fmt::format("PMIx gave another word than rank {}'s", leader));
+    return internal_error(
+        fmt::format("PMIx returned other data than rank {} has published", leader));
   config.rendezvous = word.substr(0, space);
   config.secret_key = SecretText(word.substr(space + 1));
   return Status::ok();

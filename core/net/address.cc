@@ -81,7 +81,7 @@ Result<Endpoint> Endpoint::parse(std::string_view text) {
   if (parts.bracketed) {
     result = any_v6();
     if (inet_pton(AF_INET6, parts.host.c_str(), &result.storage_.v6.sin6_addr) != 1) {
-      return bad_address(text, "what stands in brackets is not an IPv6 address");
+      return bad_address(text, "the text in brackets is not an IPv6 address");
     }
   } else if (inet_pton(AF_INET, parts.host.c_str(), &result.storage_.v4.sin_addr) != 1) {
     return bad_address(text, "the host is not an IPv4 address");

@@ -62,7 +62,7 @@ Result<std::optional<ByteBuffer>> FrameReader::next() {
       hmac_({sequence_bytes(sequence_++), unread.first(kFrameHeaderSize), payload});
   if (!equal_in_constant_time(tag, ConstBytes(digest).first(kFrameTagSize))) {
     failure_ = unauthenticated(
-        "a frame has a wrong tag: it was changed on the way, or is not from "
+        "a frame has a wrong tag: it was changed on the network, or is not from "
         "the peer that authenticated itself");
     return failure_;
   }

@@ -49,8 +49,9 @@ void Handshake::check_magic() {
   if (expected_ < kHelloSize) return;  // a proof has no magic
   const size_t count = std::min(input_.size(), kMagic.size());
   if (text_of(ConstBytes(input_).first(count)) == kMagic.substr(0, count)) return;
-  fail(unauthenticated(
-      "does not speak this protocol; check the address, or find out who probes the port"));
+  fail(
+      unauthenticated("does not speak this protocol; check the address, or find out which program "
+                      "connects to the port"));
 }
 
 void Handshake::expect(size_t bytes) {

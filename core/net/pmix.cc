@@ -139,7 +139,8 @@ std::string mark_of_joined_ranks() {
 bool is_rank() { return ::getpid() == ::getpgrp() && ::getpid() != ::getsid(0); }
 
 Status has_not_spoken(int rank) {
-  return timeout_error(fmt::format("rank {} has not said where to meet", rank));
+  return timeout_error(
+      fmt::format("rank {} has not published the address of its rendezvous server", rank));
 }
 
 }  // namespace
@@ -168,7 +169,7 @@ Result<std::string> Pmix::Client::ask(int rank, const std::string& key, Deadline
     if (code == kSuccess && !answer->word.empty()) return answer->word;
   }
   if (code == kNotFound) return not_found(key);
-  return unavailable(fmt::format("PMIx does not say where rank {} is: error {}", rank, code));
+  return unavailable(fmt::format("PMIx does not return the data of rank {}: error {}", rank, code));
 }
 
 bool Pmix::is_offered() { return std::getenv("PMIX_NAMESPACE") != nullptr; }
@@ -179,8 +180,9 @@ Result<Pmix*> Pmix::join() {
   if (Pmix* before = joined.load(); before != nullptr) {
     if (!before->fork_generation_.in_child()) return before;
     return unavailable(
-        "this process was forked by a rank that is in PMIx, which it cannot use then; start it as "
-        "a program of its own, or fork before hvd.init()");
+        "this process was forked by a rank that has joined PMIx, so it cannot use PMIx itself; "
+        "start "
+        "it as a separate program, or fork before hvd.init()");
   }
   auto client = std::make_unique<Client>();
   HVD_TRY_ASSIGN(client->library, Library::open());
@@ -220,7 +222,7 @@ Status Pmix::tell(const std::string& key, std::string word) {
   int code = client_->library.put(kGlobalScope, key.c_str(), &value);
   if (code == kSuccess) code = client_->library.commit();
   if (code != kSuccess)
-    return unavailable(fmt::format("PMIx does not take our word: error {}", code));
+    return unavailable(fmt::format("PMIx does not accept our data: error {}", code));
   return Status::ok();
 }
 

@@ -38,7 +38,7 @@ Status out_of_time(const Status& last, int tries) {
     return timeout_error("nobody answers there: " + last.message());
   }
   return timeout_error("tried " + std::to_string(tries) +
-                       " times until the time was up, at last: " + last.message());
+                       " times until the time limit; the last failure: " + last.message());
 }
 
 // All addresses of `places` that can be resolved now; fails if there is none.
@@ -116,14 +116,14 @@ Result<std::unique_ptr<RendezvousClient>> RendezvousClient::connect_when_up(
     if (may_work_later(why)) {
       // No warning for a refused connection, which is normal at the start of a job.
       if (pauses.tries() == kTriesInSilence && why.code() != StatusCode::kUnavailable) {
-        HVD_LOG(kWarning, "rendezvous server: {}; it is tried again until the time is up",
+        HVD_LOG(kWarning, "rendezvous server: {}; the client tries again until the time limit",
                 why.message());
       }
       before = why;
       if (pauses.pause()) continue;
       why = out_of_time(why, pauses.tries());
     } else if (why.code() == StatusCode::kTimeout && !before.is_ok()) {
-      why = timeout_error(why.message() + "; the try before it: " + before.message());
+      why = timeout_error(why.message() + "; the failure before it: " + before.message());
     }
     return why.with_context("rendezvous server");
   }
@@ -263,7 +263,7 @@ Result<ByteBuffer> RendezvousClient::stop_wait(uint64_t wait_id, size_t keys) {
   std::vector<std::string> names;
   HVD_TRY(decoder.get(missing));
   HVD_TRY(decoder.get(names));
-  return failed(timeout_error("waited in vain for " + std::to_string(missing) + " of " +
+  return failed(timeout_error("timed out while waiting for " + std::to_string(missing) + " of " +
                               std::to_string(keys) + " keys: " + join(names, ", ") +
                               (missing > names.size() ? ", ..." : "")));
 }

@@ -21,8 +21,8 @@ std::string quoted(std::string_view key) {
 
 Status too_large(std::string_view what, size_t bytes) {
   return invalid_argument(std::string(what) + " would be " + std::to_string(bytes) +
-                          " bytes, more than one answer of the store can hold; ask for fewer at "
-                          "once");
+                          " bytes, more than one answer of the rendezvous server can hold; ask for "
+                          "fewer keys");
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ Status RendezvousTable::handle_get(ClientId client, uint64_t id, Decoder& argume
   HVD_TRY(arguments.finish());
   const auto found = values_.find(key);
   if (found == values_.end()) {
-    answer(client, id, not_found("the store has no " + quoted(key)));
+    answer(client, id, not_found("there is no " + quoted(key)));
   } else {
     answer(client, id, Status::ok(), found->second);
   }
@@ -115,7 +115,8 @@ Status RendezvousTable::handle_wait_for(ClientId client, uint64_t id, Decoder& a
   HVD_TRY(arguments.get(keys));
   HVD_TRY(arguments.get(setters));
   HVD_TRY(arguments.finish());
-  if (setters.size() != keys.size()) return invalid_argument("as many ranks as keys are needed");
+  if (setters.size() != keys.size())
+    return invalid_argument("the number of ranks differs from the number of keys");
   waits_.emplace(client, Wait{id, std::move(keys), std::move(setters)});
   try_finish(client);
   return Status::ok();
@@ -211,7 +212,7 @@ Status RendezvousTable::handle_lose(ClientId client, uint64_t id, Decoder& argum
   HVD_TRY(arguments.finish());
   const auto member = members_.find(client);
   if (member == members_.end()) {
-    answer(client, id, precondition("who is in no group has nobody to lose"));
+    answer(client, id, precondition("only a member of a group can report a loss"));
     return Status::ok();
   }
   lose(member->second.group, loss);
@@ -222,7 +223,7 @@ Status RendezvousTable::handle_lose(ClientId client, uint64_t id, Decoder& argum
 Status RendezvousTable::enter(ClientId client, std::string_view group, int32_t rank) {
   leave(client);
   if (group.size() > limits_.key_bytes) {
-    return invalid_argument("the name of a group is longer than the store's limit of " +
+    return invalid_argument("the name of a group is longer than the limit of " +
                             std::to_string(limits_.key_bytes) + " bytes");
   }
   // Groups without members are kept only for their loss; drop them when there are too many.
@@ -230,8 +231,8 @@ Status RendezvousTable::enter(ClientId client, std::string_view group, int32_t r
     std::erase_if(groups_, [](const auto& entry) { return entry.second.members.empty(); });
   }
   if (groups_.size() >= kMostGroups && groups_.find(group) == groups_.end()) {
-    return unavailable("the store already has its limit of " + std::to_string(kMostGroups) +
-                       " groups");
+    return unavailable("the rendezvous server already has its limit of " +
+                       std::to_string(kMostGroups) + " groups");
   }
   Group& entered = groups_[std::string(group)];
   entered.members.insert(client);
@@ -296,20 +297,20 @@ Status RendezvousTable::check_limits(std::string_view key, size_t value_bytes) c
   const size_t old_bytes = found == values_.end() ? 0 : found->first.size() + found->second.size();
   if (key.size() > limits_.key_bytes) {
     return invalid_argument("a key of " + std::to_string(key.size()) +
-                            " bytes is longer than the store's limit of " +
+                            " bytes is longer than the limit of " +
                             std::to_string(limits_.key_bytes) + ": " + quoted(key) + "...");
   }
   if (value_bytes > limits_.value_bytes) {
     return invalid_argument(quoted(key) + ": a value of " + std::to_string(value_bytes) +
-                            " bytes is longer than the store's limit of " +
+                            " bytes is longer than the limit of " +
                             std::to_string(limits_.value_bytes));
   }
   if (found == values_.end() && values_.size() >= limits_.keys) {
-    return unavailable(quoted(key) + ": the store already holds its limit of " +
+    return unavailable(quoted(key) + ": the rendezvous server already holds its limit of " +
                        std::to_string(limits_.keys) + " keys; remove some");
   }
   if (total_bytes_ - old_bytes + key.size() + value_bytes > limits_.total_bytes) {
-    return unavailable(quoted(key) + ": the store would hold more than its limit of " +
+    return unavailable(quoted(key) + ": the rendezvous server would hold more than its limit of " +
                        std::to_string(limits_.total_bytes) + " bytes; remove some keys");
   }
   return Status::ok();

@@ -168,8 +168,8 @@ TEST_F(StoreTableTest, EachLimitIsAnErrorThatNamesIt) {
     EXPECT_OK(ask(1, RendezvousOp::kSet, key, value));
     return last().message;
   };
-  EXPECT_THAT(refusal(std::string(9, 'k'), ""), HasSubstr("longer than the store's limit of 8"));
-  EXPECT_THAT(refusal("k", std::string(17, 'v')), HasSubstr("longer than the store's limit of 16"));
+  EXPECT_THAT(refusal(std::string(9, 'k'), ""), HasSubstr("longer than the limit of 8"));
+  EXPECT_THAT(refusal("k", std::string(17, 'v')), HasSubstr("longer than the limit of 16"));
   EXPECT_EQ(refusal("a", std::string(16, 'v')), "");
   EXPECT_EQ(refusal("b", std::string(16, 'v')), "");
   EXPECT_EQ(table_.total_bytes(), 34u);

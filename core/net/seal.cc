@@ -68,10 +68,11 @@ Status Sealer::check(const SealOrigin& origin, ConstBytes sealed) const {
     if (equal_in_constant_time(sealed.last(kSize), digest(origin, bytes))) return Status::ok();
   }
   return unauthenticated(
-      "\"" + std::string(origin.operation) + "\": refused what came from rank " +
+      "\"" + std::string(origin.operation) + "\": refused the data from rank " +
       std::to_string(origin.rank) +
-      ", because its seal is wrong. It was changed, cut, repeated or exchanged on the way, and "
-      "nothing of it was used. Find out what is between the hosts; HOROVOD_TLS=1 protects all "
+      ", because its seal is wrong. The data was changed, cut, repeated or exchanged on the "
+      "network, "
+      "and was not used. Find out what is between the hosts; HOROVOD_TLS=1 protects all "
       "connections");
 }
 

@@ -219,7 +219,7 @@ Result<size_t> TaggedStream::record_size() const {
   HVD_TRY(header.get(length));
   if (length > 0 && length <= kRecord) return kHeaderSize + length + RecordTags::kSize;
   return unauthenticated("a record of " + std::to_string(length) + " bytes, at most " +
-                         std::to_string(kRecord) + ": its length was changed on the way");
+                         std::to_string(kRecord) + ": its length was changed on the network");
 }
 
 size_t TaggedStream::bytes_to_read(size_t record) const {
