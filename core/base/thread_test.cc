@@ -25,8 +25,9 @@ TEST(Thread, HasTheNameItWasStartedWithCutToWhatLinuxKeeps) {
 }
 
 TEST(Thread, ARefusedThreadIsNamedWithTheLimitToRaise) {
-  // A stack that no address space has room for is refused with the same error as a thread beyond
-  // the limit of processes, which does not hold for root. In a child, for it stays so.
+  // A stack that does not fit into the address space is refused with the same error as a thread
+  // beyond the limit of processes, which does not apply to root. In a child, because the default
+  // stack size stays changed.
   const pid_t child = fork();
   if (child == 0) {
     pthread_attr_t attributes;

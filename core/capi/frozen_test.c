@@ -18,7 +18,7 @@
     }                                                                                           \
   } while (0)
 
-/* What follows a structure in the memory of the program belongs to something else. */
+/* The library must not write behind a structure of the program. */
 #define GUARDED(type) \
   struct {            \
     type value;       \
@@ -76,7 +76,7 @@ static void fill_tensor(hvd_tensor* tensor, const char* name, float* values, con
   tensor->split_count = 0;
 }
 
-/* The tensors lie as far apart as the first version is large. */
+/* The distance between tensors is the size of the first version. */
 static void a_group_is_reduced(void) {
   float values[3][2] = {{1, 2}, {3, 4}, {5, 6}};
   const int64_t two = 2;

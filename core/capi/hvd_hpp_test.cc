@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hvd.hpp in a job of one rank: types, results, futures and exceptions. What takes several ranks is
-// in ranks_test.cc.
+// hvd.hpp in a job of one rank: types, results, futures and exceptions. Tests with several ranks
+// are in ranks_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST_F(Alone, EveryOperationTakesAndGivesContainers) {
   EXPECT_EQ(hvd::join(), 0);
 }
 
-// Nobody can give fewer names than none, and a model has as many tensors as it has.
+// Any number of unnamed operations may be in flight.
 TEST_F(Alone, ManyTensorsAreNoReasonToWarn) {
   ::testing::internal::CaptureStderr();
   std::vector<std::vector<float>> values(1025, std::vector<float>{1});
@@ -109,7 +109,7 @@ TEST_F(Alone, FutureGivesItsResultOnce) {
   hvd::Future<std::vector<int>> future = hvd::allgather_async(in);
   EXPECT_TRUE(future.wait_for(10));
   hvd::Future<std::vector<int>> moved = std::move(future);
-  EXPECT_FALSE(future.valid());  // NOLINT(bugprone-use-after-move): that is the question
+  EXPECT_FALSE(future.valid());  // NOLINT(bugprone-use-after-move): this is what is tested
   EXPECT_TRUE(moved.poll());
   EXPECT_THAT(moved.get(), ElementsAre(4, 5));
   EXPECT_FALSE(moved.valid());

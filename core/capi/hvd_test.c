@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hvd.h as a C program sees it: a job of one rank, and what can go wrong before there is any. */
+/* hvd.h in a C program: a job of one rank, and failures before there is a job. */
 #include "capi/hvd.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ static hvd_tensor tensor_of(const char* name, float* values, const int64_t* coun
   return tensor;
 }
 
-/* A caller that wants to stop at the third question. */
+/* A caller that stops its waits at the third call. */
 static int wants_to_stop(void* questions) { return ++*(int*)questions >= 3; }
 
 /* ---- Before there is a job ---- */
@@ -101,12 +101,13 @@ static void a_failed_start_says_what_is_missing(void) {
   CHECK_FAILS(hvd_init(NULL), HVD_UNAUTHENTICATED, address);
   CHECK(strstr(hvd_error(), other) == NULL);
   CHECK(getenv("_HOROVOD_SECRET_KEY") == NULL);
-  CHECK_FAILS(hvd_init(NULL), HVD_UNAUTHENTICATED, address); /* it still has the same one */
+  CHECK_FAILS(hvd_init(NULL), HVD_UNAUTHENTICATED,
+              address); /* the process still has the same secret */
 
   setenv("_HOROVOD_SECRET_KEY", secret, 1);
-  CHECK_FAILS(hvd_init(NULL), HVD_TIMEOUT, "rank"); /* rank 0 does not come */
+  CHECK_FAILS(hvd_init(NULL), HVD_TIMEOUT, "rank"); /* rank 0 does not start */
   hvd_store_stop(store);
-  CHECK(hvd_init(NULL) != HVD_OK); /* nobody listens */
+  CHECK(hvd_init(NULL) != HVD_OK); /* no process listens */
   CHECK(strstr(hvd_error(), address) != NULL);
   CHECK(!hvd_is_initialized() && hvd_rank() == -1);
   forget_settings();
@@ -117,7 +118,7 @@ static void a_failed_start_says_what_is_missing(void) {
   hvd_store_stop(NULL);
 }
 
-/* ---- A job of one ---- */
+/* ---- A job of one rank ---- */
 
 static void start(void) {
   const hvd_init_options wrong = {sizeof wrong, {NULL, 3}, NULL, 0};
@@ -145,7 +146,7 @@ static void every_collective_gives_one_rank_its_own_data(void) {
     hvd_output output = {sizeof output};
     request.collective = all[i];
     tensor.dims = 2;
-    tensor.output = NULL; /* kept by the operation */
+    tensor.output = NULL; /* memory of the operation */
     CHECK(hvd_submit(&request, &tensor, 1, &operation) == HVD_OK);
     CHECK(hvd_wait(operation, 10) == HVD_OK);
     CHECK(hvd_poll(operation));
@@ -276,7 +277,7 @@ static void halve_until_one(void* context, hvd_operation* operation, hvd_code co
 }
 
 static void a_callback_may_start_the_next_operation(void) {
-  float value = 1 << 20; /* deep enough for a stack if each were run inside the one before */
+  float value = 1 << 20; /* would overflow the stack if each ran inside the one before */
   halve_until_one(&value, NULL, HVD_OK, "");
   CHECK(value == 1 && joined == 0);
 }
@@ -320,7 +321,7 @@ static void an_operation_leaves_nothing_to_the_next(void) {
   hvd_release(operation);
 }
 
-/* The library names what has no name, and says so in its messages. */
+/* The library names operations without a name, and uses these names in its messages. */
 static void operations_without_a_name_are_numbered(void) {
   float values[2] = {1, 2};
   const int64_t one = 1;
@@ -461,7 +462,7 @@ static void a_later_version_of_an_output_is_zero_where_nothing_is_known(void) {
   hvd_release(operation);
 }
 
-/* A size that no version has had is that of a structure that was not initialized. */
+/* A size that no version has means that the structure was not initialized. */
 static void sizes_of_no_version_are_refused(void) {
   static const size_t wrong[] = {0, 8, 1 << 20, (size_t)-1};
   float value = 1;
@@ -552,7 +553,7 @@ static void what_is_held_over_a_shutdown_stays_readable(void) {
   hvd_shutdown();
 }
 
-/* ---- Values in a store ---- */
+/* ---- Values of the rendezvous server ---- */
 
 static void a_store_hands_values_from_one_client_to_another(void) {
   char address[64];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hvd.h cannot show of the process's job.
+// Behaviour of Process that hvd.h does not show.
 #include "capi/process.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(Process, TheEndOfAnOldJobIsNotTakenForThatOfTheNext) {
   Process& process = Process::current();
   ASSERT_OK(process.start({}));
   std::shared_ptr<Job> old = process.job();
-  process.shutdown();  // gives up: somebody holds the job
+  process.shutdown();  // gives up, because the test holds the job
   ASSERT_OK(process.start({}));
   std::shared_ptr<Job> next = process.job();
   old.reset();

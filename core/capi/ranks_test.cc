@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs of real processes, through hvd.h and hvd.hpp. What each rank checks is in
+// Jobs of real processes, through hvd.h and hvd.hpp. The checks of each rank are in
 // testing/collectives_scenario.cc and testing/scenario_main.cc.
 #include <gtest/gtest.h>
 
@@ -99,7 +99,8 @@ TEST(Job, TracesTheProcessSetsOfItsRank) {
   std::filesystem::remove(path);
 }
 
-// A rank that goes on after another was lost: "lost <code> <time> <text>" and "again <size>".
+// The output of a rank that continues after another rank was lost: "lost <code> <time> <text>" and
+// "again <size>".
 struct Survivor {
   int code = -1;
   std::chrono::microseconds heard{};  // of the monotonic clock
@@ -122,8 +123,8 @@ Survivor expect_survival(Rank& rank, int size) {
   return survivor;
 }
 
-// Stops or kills one of `size` ranks in the midst of it. Returns how long it took until the last
-// survivor had heard of it.
+// Stops or kills one of `size` ranks while they work. Returns the time until the last survivor had
+// detected it.
 std::chrono::microseconds lose(int signal, int size, int victim, Placement placement,
                                const std::string& cause, const Settings& settings = {}) {
   const Store rendezvous;

@@ -12,20 +12,20 @@
 //   dynamic=1  adds, uses and removes process sets (needs HOROVOD_DYNAMIC_PROCESS_SETS=1)
 //   starve=R   rank R limits its address space before one large operation, or before hvd_init if
 //              `large` is -1, and starts again afterwards together with all other ranks
-//   large=N    the 0-based batch before which that operation runs
-//   room=N     KiB of address space that the limit leaves
+//   large=N    the batch before which that operation is run
+//   room=N     KiB of address space that it leaves
 //
 // It writes lines to standard output, one event each:
 //
 //   ready                            hvd_init is done
 //   error <code> <where>: <text>     the first failure; the rank then leaves the job
-//   starved <code> <text>            result of the large operation on the starved rank
-//   wrong <what>                     a wrong element of a result; the process exits with 3
+//   starved <code> <text>            how the large operation ended on the starved rank
+//   wrong <what>                     an element of a result; the process ends with 3
 //   handle <what>                    hvd_submit failed but returned a handle
-//   early <what>                     hvd_wait(-1) returned too early; the process exits with 4
+//   early <what>                     hvd_wait(-1) returned too early; the process ends with 4
 //   interrupted                      SIGINT arrived; the rank then leaves the job
 //   left                             hvd_shutdown has returned
-//   again <code> <text>              result of the second start
+//   again <code> <text>              outcome of the second start
 //   end <batches> <operations>       the last line of a rank that was not stopped
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -103,13 +103,13 @@ class Call {
     if (failed_with_handle_) operation_ = nullptr;
     return code;
   }
-  // Whether hvd_submit failed but returned a handle.
+  // hvd_submit has failed but has returned a handle.
   bool failed_with_handle() const { return failed_with_handle_; }
 
   bool submitted() const { return operation_ != nullptr; }
   hvd_operation* operation() const { return operation_; }
 
-  // A description of the first wrong element of the results, if there is one.
+  // Describes what is wrong with the results; empty if nothing is.
   std::optional<std::string> wrong() const {
     for (size_t i = 0; i < work_.parts.size(); ++i) {
       hvd_output output = {sizeof(hvd_output)};
@@ -208,7 +208,7 @@ class Rank {
  private:
   // Start and end --------------------------------------------------------------------------------
 
-  // With `starved` hvd_init runs under the memory limit.
+  // With `starved`, hvd_init runs with little memory.
   bool init(bool starved) {
     sets_.clear();
     hvd_init_options options = {sizeof(hvd_init_options)};
@@ -248,8 +248,7 @@ class Rank {
     return text == nullptr ? 0 : std::atoi(text);
   }
 
-  // The longer timeout is for a rank whose first start failed immediately: it waits for ranks that
-  // detect the failure only after their timeout.
+  // A rank that fails at once in its first start has to wait for ranks that fail at their timeout.
   void start_again() {
     ::setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "15", 1);
     error_.clear();
@@ -517,7 +516,7 @@ class Rank {
     for (int64_t batch = 0; count == 0 || batch < count; ++batch) {
       ++batches_;
       if (options_.starve >= 0 && batch == options_.large && !large_operation()) return false;
-      // Every third batch is the same, with the same names, so that the response cache has it.
+      // One batch in three is the same again, with the same names: the cache holds it.
       const bool model = batch % 3 == 2;
       Dice shared(uint64_t(options_.seed * 1'000'003 + (model ? 0 : batch + 1)));
       std::vector<Work> works;
@@ -534,7 +533,7 @@ class Rank {
     return end();
   }
 
-  // All ranks join, so that no rank leaves while other ranks still work.
+  // All ranks join, so that no rank leaves while another still works.
   bool end() {
     hvd_operation* joined = nullptr;
     hvd_code code = hvd_join(&joined);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: an operation that the ranks of hvd_chaos_rank run together, and the result that each rank
-// expects. All ranks draw the same work from the same seed, so that each can compute the inputs of
-// the other ranks.
+// The operations of hvd_chaos_rank and the expected results of each rank. All ranks draw the same
+// work from the same seed, so that each rank can compute the inputs of the other ranks.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +30,10 @@ class Dice {
 // One tensor of an operation.
 struct Part {
   std::string name;
-  // Input rows of each member of the process set, in the order of the set.
+  // For each member of the set, in its order: the rows of its input.
   std::vector<int64_t> rows;
   int64_t columns = 1;
-  // For an alltoall: splits[a][b] is the number of rows that member a sends to member b. Empty for
-  // equal parts.
+  // For an alltoall, for each member: rows for each other member; empty for equal parts.
   std::vector<std::vector<int32_t>> splits;
   int64_t salt = 0;
 };
@@ -53,11 +51,11 @@ struct Work {
 // For messages: "allreduce t.1.0 of set 0".
 std::string describe(const Work& work);
 
-// Element `index` of the input of `rank`. Whole numbers below 61, so that sums, products and
-// averages of up to 4 ranks are exact in a float.
+// Element `index` of the input of `rank`. Whole numbers below 61: sums, products and averages of up
+// to 4 ranks are exact in a float.
 float value(const Part& part, int rank, int64_t index);
 
-// The expected output of member `me` of the set. Empty for a barrier and a join.
+// The expected result of member `me` of the set. Empty for a barrier and a join.
 std::vector<float> expected(const Work& work, const Part& part, size_t me);
 
 }  // namespace chaos

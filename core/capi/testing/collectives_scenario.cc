@@ -181,8 +181,8 @@ struct Calls {
   std::atomic<int> all{0};
 };
 
-// No thread waits, so the engine thread has to run the operations.
-void callbacks_run_without_a_waiting_thread() {
+// No thread waits: the engine thread has to do the work.
+void callbacks_come_without_anybody_waiting() {
   constexpr int kCount = 20;
   Calls calls;
   std::vector<std::vector<float>> data(kCount, std::vector<float>(10, 1));
@@ -268,7 +268,7 @@ void process_sets_work_alone() {
     const auto error = failure_of([&] { hvd::allreduce(values, {.process_set = evens.id()}); });
     EXPECT(error.code() == HVD_INVALID_ARGUMENT && contains(error, "is not in process set 1"));
   }
-  // All ranks except the first, while the even ranks are busy.
+  // All ranks except the first, while the set of even ranks is busy.
   std::vector<int32_t> tail(size_t(n - 1));
   std::iota(tail.begin(), tail.end(), 1);
   for (int round = 0; round < 3; ++round) {

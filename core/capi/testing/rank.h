@@ -14,8 +14,7 @@
 
 namespace scenario {
 
-// The hosts of the ranks of a job. All run on this machine; HOROVOD_HOSTNAME gives the pretended
-// host.
+// The hosts of the ranks of a job, real or simulated.
 enum class Placement {
   kOneHost,    // shared memory
   kManyHosts,  // one rank per host: TCP
@@ -34,10 +33,10 @@ class Rank {
   // Kills the process if it still runs.
   ~Rank();
 
-  // The next line of its output. Without one within 30 seconds, or at the end of the output, the
-  // test fails and the result is empty.
+  // The next line that it writes. If there is none within 30 seconds, the test fails and this is
+  // empty.
   std::string line();
-  // Waits for its end: the rest of its output and its exit code, "ok\n" and 0 after a success.
+  // The rest of its output and its exit code: "ok\n" and 0 for success.
   struct End {
     std::string output;
     int code;

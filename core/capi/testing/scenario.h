@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers of the scenarios that ranks_test.cc runs as processes. Scenarios use the library only
-// through hvd.h and hvd.hpp, like any program.
+// Shared by the scenarios that ranks_test.cc runs as processes. They use the library as any program
+// does: through hvd.h and hvd.hpp.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace scenario {
 
-// Ends this rank, and therefore the job, unless `condition` holds.
+// Ends this rank, and with it all other ranks, unless `condition` holds.
 inline void expect(bool condition, const std::string& what, int line) {
   if (condition) return;
   std::ostringstream text;
@@ -55,9 +55,9 @@ inline int64_t now_us() {
       .count();
 }
 
-// Every collective, with groups, process sets, join and shutdown.
+// All collectives.
 void run_collectives();
-// Sealed bytes: which ranks and operations accept which seals.
+// Sealed bytes: which seals a rank accepts.
 void run_seals();
 
 }  // namespace scenario

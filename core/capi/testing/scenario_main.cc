@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job, as a process. ranks_test.cc sets its rank and job in the HOROVOD_* variables.
+// One rank of a job, as a process. ranks_test.cc sets its rank by the HOROVOD_* variables.
 //
 //   hvd_scenario <name> [<number>]
 //
-//   collectives   every collective, with groups, process sets, join and shutdown
-//   seals         sealed bytes, of this job and of an earlier one
-//   restart       <number> times init, allreduce, shutdown: no thread, file or memory is left
-//   lost          reduces until rank <number> is lost, then starts again without it. Prints
-//                 "ready", then "lost <code> <time> <text>", then "again <size>"
-//   exit          has an operation in flight, prints "ready" and at SIGUSR1 ends without a shutdown
-//   fork          forked children have no job, may start their own, and do not disturb the job
-//   trace         rank 0 writes a timeline while two process sets work
+//   collectives   all collectives
+//   seals         sealed bytes, of this job and of the one before
+//   restart       <number> times init, allreduce, shutdown: no resource leaks
+//   lost          reduces until rank <number> is lost, then continues without it. Prints "ready",
+//                 then "lost <code> <time> <text>", then "again <size>"
+//   exit          has an operation in flight, prints "ready"; at SIGUSR1 ends without a shutdown
+//   fork          its children have no job, may start their own, and do not disturb other ranks
 //
 // It prints "ok" at the end, or "FAILED …".
 #include <sys/wait.h>
@@ -66,7 +65,7 @@ void restart(int times) {
     hvd::init();
     expect_sum();
     hvd::shutdown();
-    // A joined thread stays listed for some microseconds; a thread of a sanitizer always.
+    // A joined thread stays listed for some microseconds; a thread of a sanitizer stays forever.
     for (int look = 0; !kSanitized && look < 1000 && entries_of("/proc/self/task") > 1; ++look) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

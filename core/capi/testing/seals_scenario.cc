@@ -17,8 +17,8 @@ struct Release {
 };
 using Operation = std::unique_ptr<hvd_operation, Release>;
 
-// An operation for seals: an allgather of rows without columns, so no data is sent. `sum` becomes
-// the sum of `rows` over the ranks, which is the number of gathered rows.
+// An operation for seals: an allgather of the ranks of a set without data. The numbers of rows
+// carry the values whose sum is needed.
 Operation gather(const std::string& name, int64_t rows, int32_t set, int64_t* sum = nullptr) {
   hvd_request request = HVD_REQUEST_INIT;
   request.collective = HVD_ALLGATHER;
@@ -52,7 +52,7 @@ bool accepts(const Operation& operation, int rank, const Blob& blob) {
   return false;
 }
 
-// The blobs that the ranks of the set sealed for `operation`, by rank of the set.
+// The bytes that every rank of the set has sealed for `operation`, in the order of the set.
 std::vector<Blob> exchanged(const Operation& operation, const std::string& text, int32_t set) {
   const Blob all = hvd::allgather(sealed(operation, text), {.process_set = set});
   const size_t size = text.size() + HVD_SEAL_BYTES;
@@ -102,7 +102,7 @@ void seals_of_other_ranks_and_operations_are_refused() {
   }
 }
 
-// The ranks agree although some of them have submitted more operations than other ranks.
+// Some ranks have then submitted more operations than other ranks; the seals still agree.
 void ranks_agree_after_joins_failures_and_other_orders() {
   std::vector<float> values(3, 1);
   if (hvd::rank() > 0) {
