@@ -444,7 +444,7 @@ constexpr IgnoredSetting kIgnoredSettings[] = {
      "Tensors in host memory always travel by shared memory and TCP.", normalized_backend<true>},
     {"HOROVOD_CONTROLLER", "", "mpi or gloo, any case",
      "Selects the library by which the ranks agree on operations.",
-     "The ranks always agree over their own TCP connections. Rank and size are taken from the "
+     "The ranks always agree by shared memory and TCP. Rank and size are taken from the "
      "HOROVOD_* variables if they are set, otherwise from the launcher (table below).",
      normalized_backend<false>},
     {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", "1073741824", "bytes, from 1",

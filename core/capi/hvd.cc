@@ -165,7 +165,7 @@ Status read(std::string_view type, const void* from, Struct& known) {
     return Status::ok();
   }
   return hvd::invalid_argument(
-      fmt::format("{}.size is {}, of which version {} of the library knows {}, and a field after "
+      fmt::format("{}.size is {}, of which version {} of the library has {}, and a field after "
                   "these is set: use the library that the program was built for, or leave what is "
                   "new in it zero",
                   type, given, HVD_VERSION, sizeof(known)));
