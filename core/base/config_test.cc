@@ -50,7 +50,7 @@ TEST(Config, DefaultsInTheTableAreThoseOfTheFields) {
   }
 }
 
-TEST(Config, EveryVariableStandsInTheTableOnceAndIsDescribed) {
+TEST(Config, EveryVariableIsInTheTablesOnceAndIsDescribed) {
   std::set<std::string_view> seen;
   for (const Setting& setting : settings()) {
     EXPECT_TRUE(seen.insert(setting.variable).second) << setting.variable;
@@ -336,7 +336,7 @@ TEST(Config, AValueThatIsUnknownMalformedOrSecretIsRefused) {
   EXPECT_THAT(refused.status().message(), AllOf(HasSubstr("HOROVOD_TLS"), HasSubstr("maybe")));
 }
 
-TEST(Config, AValueOfTheEnvironmentMayStandUnderItsOlderName) {
+TEST(Config, AValueOfTheEnvironmentMayHaveItsOlderName) {
   setenv("HOROVOD_GLOO_IFACE", "eth7", 1);
   const auto value = setting_value("HOROVOD_NETWORK_INTERFACES");
   unsetenv("HOROVOD_GLOO_IFACE");

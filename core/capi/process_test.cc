@@ -25,7 +25,7 @@ TEST(Process, TheEndOfAnOldJobIsNotTakenForThatOfTheNext) {
   old.reset();
   const auto start = Clock::now();
   process.shutdown();
-  EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(500)) << "somebody holds the next one";
+  EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(500)) << "the test holds the next job";
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(Job, StartsAndEndsHundredsOfTimesAndLeavesNothing) {
   expect_all_end_well(on_many_hosts);
 }
 
-TEST(Job, EndsWithItsProcessThoughNobodyShutsItDown) {
+TEST(Job, EndsWithItsProcessWithoutAShutdown) {
   const Store rendezvous;
   auto ranks = rendezvous.start({"exit"}, 3, Placement::kOneHost);
   for (Rank& rank : ranks) EXPECT_EQ(rank.line(), "ready");

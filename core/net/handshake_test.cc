@@ -148,7 +148,7 @@ TEST(Handshake, OldAnswersDoNotWorkAgain) {
   EXPECT_EQ(again.state(), State::kFailed);
 }
 
-TEST(Handshake, StrangerIsRefusedAtTheFirstWrongByte) {
+TEST(Handshake, PeerOfAnotherProtocolIsRefusedAtTheFirstWrongByte) {
   ServerHandshake server(Secret::generate(), false);
   server.feed(bytes_of("G"));  // as in GET / HTTP/1.1
   ASSERT_EQ(server.state(), State::kFailed);

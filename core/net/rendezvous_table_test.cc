@@ -18,7 +18,7 @@ struct Answer {
 };
 
 // A table whose answers the test reads.
-class StoreTableTest : public ::testing::Test {
+class RendezvousTableTest : public ::testing::Test {
  protected:
   template <typename... Args>
   Status ask(uint64_t client, RendezvousOp op, const Args&... args) {
@@ -61,7 +61,7 @@ class StoreTableTest : public ::testing::Test {
   uint64_t id_ = 0;
 };
 
-TEST_F(StoreTableTest, WaitEndsWithTheLastKeyAndNotBefore) {
+TEST_F(RendezvousTableTest, WaitEndsWithTheLastKeyAndNotBefore) {
   const std::vector<std::string> keys{"a", "b", "c"};
   ASSERT_OK(ask(1, RendezvousOp::kWaitAll, keys));
   const uint64_t wait_id = id_;
@@ -77,7 +77,7 @@ TEST_F(StoreTableTest, WaitEndsWithTheLastKeyAndNotBefore) {
   EXPECT_EQ(table_.waiters(), 0u);
 }
 
-TEST_F(StoreTableTest, KeyThatIsRemovedMeanwhileHasToComeBack) {
+TEST_F(RendezvousTableTest, KeyThatIsRemovedMeanwhileHasToComeBack) {
   ASSERT_OK(ask(2, RendezvousOp::kSet, "a", "old"));
   ASSERT_OK(ask(1, RendezvousOp::kWaitAll, std::vector<std::string>{"a", "b"}));
   ASSERT_OK(ask(2, RendezvousOp::kRemove, "a"));
@@ -89,7 +89,7 @@ TEST_F(StoreTableTest, KeyThatIsRemovedMeanwhileHasToComeBack) {
   EXPECT_THAT(last_values(), ElementsAre("new", "2"));
 }
 
-TEST_F(StoreTableTest, ClientThatLeavesOrAsksSomethingElseWaitsNoLonger) {
+TEST_F(RendezvousTableTest, ClientThatLeavesOrAsksSomethingElseWaitsNoLonger) {
   ASSERT_OK(ask(1, RendezvousOp::kWaitAll, std::vector<std::string>{"a"}));
   ASSERT_OK(ask(2, RendezvousOp::kWaitAll, std::vector<std::string>{"a"}));
   ASSERT_OK(ask(3, RendezvousOp::kWaitAll, std::vector<std::string>{"b", "a"}));
@@ -110,7 +110,7 @@ TEST_F(StoreTableTest, ClientThatLeavesOrAsksSomethingElseWaitsNoLonger) {
   EXPECT_EQ(answers_.size(), 1u);  // no wait was left
 }
 
-TEST_F(StoreTableTest, ARankThatLeavesEndsTheWaitsForWhatItWasToSetAndNoOthers) {
+TEST_F(RendezvousTableTest, ARankThatLeavesEndsTheWaitsForWhatItWasToSetAndNoOthers) {
   const std::vector<std::string> keys{"a", "b"};
   for (const int rank : {0, 1, 2}) ASSERT_OK(ask(rank, RendezvousOp::kEnter, "job", int32_t{rank}));
   ASSERT_OK(ask(9, RendezvousOp::kSet, "b", "1"));
@@ -128,7 +128,7 @@ TEST_F(StoreTableTest, ARankThatLeavesEndsTheWaitsForWhatItWasToSetAndNoOthers) 
   EXPECT_EQ(table_.waiters(), 1u);
 }
 
-TEST_F(StoreTableTest, ALostRankEndsTheWaitsOfItsGroupAndOfNobodyElse) {
+TEST_F(RendezvousTableTest, ALostRankEndsTheWaitsOfItsGroupAndOfNoOtherGroup) {
   const std::vector<std::string> keys{"a", "b"};
   for (const int rank : {0, 1, 2, 3})
     ASSERT_OK(ask(rank, RendezvousOp::kEnter, "job", int32_t{rank}));
@@ -163,7 +163,7 @@ TEST_F(StoreTableTest, ALostRankEndsTheWaitsOfItsGroupAndOfNobodyElse) {
   EXPECT_THAT(last_values(), ElementsAre("1", "1"));
 }
 
-TEST_F(StoreTableTest, EachLimitIsAnErrorThatNamesIt) {
+TEST_F(RendezvousTableTest, EachLimitIsAnErrorThatNamesIt) {
   const auto refusal = [&](const std::string& key, const std::string& value) {
     EXPECT_OK(ask(1, RendezvousOp::kSet, key, value));
     return last().message;
@@ -184,7 +184,7 @@ TEST_F(StoreTableTest, EachLimitIsAnErrorThatNamesIt) {
   EXPECT_EQ(refusal("d", "1"), "");  // not a new key
 }
 
-TEST_F(StoreTableTest, CounterCountsAndRefusesWhatIsNoCounter) {
+TEST_F(RendezvousTableTest, CounterCountsAndRefusesWhatIsNoCounter) {
   const auto add = [&](const std::string& key, int64_t delta) {
     EXPECT_OK(ask(1, RendezvousOp::kAdd, key, delta));
     return last();
@@ -200,7 +200,7 @@ TEST_F(StoreTableTest, CounterCountsAndRefusesWhatIsNoCounter) {
   EXPECT_THAT(add("t", 1).message, HasSubstr("not a counter"));
 }
 
-TEST_F(StoreTableTest, ListIsSortedAndKeepsToThePrefix) {
+TEST_F(RendezvousTableTest, ListIsSortedAndKeepsToThePrefix) {
   for (const char* key : {"b/2", "a", "b/1", "c"}) ASSERT_OK(ask(1, RendezvousOp::kSet, key, ""));
   ASSERT_OK(ask(1, RendezvousOp::kList, "b/"));
   EXPECT_THAT(last_values(), ElementsAre("b/1", "b/2"));
@@ -208,7 +208,7 @@ TEST_F(StoreTableTest, ListIsSortedAndKeepsToThePrefix) {
   EXPECT_EQ(last_values().size(), 4u);
 }
 
-TEST_F(StoreTableTest, MalformedRequestFailsAndLeavesTheTableAsItWas) {
+TEST_F(RendezvousTableTest, MalformedRequestFailsAndLeavesTheTableAsItWas) {
   EXPECT_CODE(StatusCode::kInvalidArgument, ask(1, static_cast<RendezvousOp>(99)));
   EXPECT_CODE(StatusCode::kInvalidArgument, ask(1, RendezvousOp::kSet, "a"));
   EXPECT_CODE(StatusCode::kInvalidArgument, ask(1, RendezvousOp::kSet, "a", "b", uint8_t{0}));

@@ -34,7 +34,7 @@ struct Variant {
 };
 
 // A server, and peers that do not belong to its job.
-class Store : public ::testing::TestWithParam<Variant> {
+class RendezvousTest : public ::testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
     RendezvousServerOptions options;
@@ -61,9 +61,9 @@ class Store : public ::testing::TestWithParam<Variant> {
     EXPECT_OK(connected);
     return std::move(*connected);
   }
-  Fd stranger() { return connect_to(server_->endpoint(), soon()).value(); }
+  Fd unauthenticated_socket() { return connect_to(server_->endpoint(), soon()).value(); }
   AuthenticatedStream friendly() {
-    auto stream = connect_stream(stranger(), secret_, {tls()}, soon());
+    auto stream = connect_stream(unauthenticated_socket(), secret_, {tls()}, soon());
     EXPECT_OK(stream);
     return std::move(*stream);
   }
@@ -100,9 +100,9 @@ const auto kVariants = ::testing::Values(Variant{"IPv4", Endpoint::loopback(), f
                                          Variant{"IPv6", Endpoint::loopback_v6(), false},
                                          Variant{"DualStackTls", Endpoint::any_v6(), true});
 const auto kName = [](const auto& variant) { return std::string(variant.param.name); };
-INSTANTIATE_TEST_SUITE_P(Variants, Store, kVariants, kName);
+INSTANTIATE_TEST_SUITE_P(Variants, RendezvousTest, kVariants, kName);
 
-TEST_P(Store, EveryOperationWorksAndErrorsNameTheServer) {
+TEST_P(RendezvousTest, EveryOperationWorksAndErrorsNameTheServer) {
   const auto rendezvous = client();
   ASSERT_OK(rendezvous->set("a/1", "one"));
   ASSERT_OK(rendezvous->set("a/2", "two"));
@@ -124,7 +124,7 @@ TEST_P(Store, EveryOperationWorksAndErrorsNameTheServer) {
   EXPECT_EQ(rendezvous->get("big")->size(), size_t{3} << 20);
 }
 
-TEST(StorePlaces, EveryAddressLeadsToTheSameStoreAndAListToOneThatAnswers) {
+TEST(RendezvousPlaces, EveryAddressLeadsToTheSameServerAndAListToOneThatAnswers) {
   const Secret secret = Secret::generate();
   RendezvousServerOptions options;
   options.bind = Endpoint::loopback();
@@ -144,7 +144,7 @@ TEST(StorePlaces, EveryAddressLeadsToTheSameStoreAndAListToOneThatAnswers) {
   EXPECT_EQ(text_of(*(*rendezvous)->get("seen")), "3");
 }
 
-TEST_P(Store, RanksGatherEachOthersRecordsWithOneWaitEach) {
+TEST_P(RendezvousTest, RanksGatherEachOthersRecordsWithOneWaitEach) {
   constexpr int kRanks = 8;
   std::vector<std::string> keys;
   for (int rank = 0; rank < kRanks; ++rank) keys.push_back("rank/" + std::to_string(rank));
@@ -166,7 +166,7 @@ TEST_P(Store, RanksGatherEachOthersRecordsWithOneWaitEach) {
   for (std::thread& rank : ranks) rank.join();
 }
 
-TEST_P(Store, WaitThatTimesOutNamesTheMissingKeysAndTheClientLivesOn) {
+TEST_P(RendezvousTest, WaitThatTimesOutNamesTheMissingKeysAndTheClientLivesOn) {
   const auto rendezvous = client();
   ASSERT_OK(rendezvous->set("rank/0", "x"));
   const auto records =
@@ -179,7 +179,7 @@ TEST_P(Store, WaitThatTimesOutNamesTheMissingKeysAndTheClientLivesOn) {
   EXPECT_OK(rendezvous->wait("rank/0", Deadline::after(milliseconds(0))));
 }
 
-TEST_P(Store, AWaitEndsWhenARankOfTheGroupIsGoneOrTheCallerWantsNoMore) {
+TEST_P(RendezvousTest, AWaitEndsWhenARankOfTheGroupIsGoneOrTheCallerWantsNoMore) {
   const auto rendezvous = client();
   ASSERT_OK(rendezvous->enter_group("job", 0));
   auto peer = client();
@@ -214,7 +214,7 @@ TEST_P(Store, AWaitEndsWhenARankOfTheGroupIsGoneOrTheCallerWantsNoMore) {
   EXPECT_CODE(StatusCode::kTimeout, rendezvous->wait("never", Deadline::after(milliseconds(1))));
 }
 
-TEST_P(Store, ClientLearnsThatTheServerIsGone) {
+TEST_P(RendezvousTest, ClientLearnsThatTheServerIsGone) {
   const auto rendezvous = client();
   std::thread stopper([&] { server_->stop(); });
   EXPECT_CODE(StatusCode::kPeerLost, rendezvous->wait("never", soon()));
@@ -226,7 +226,7 @@ TEST_P(Store, ClientLearnsThatTheServerIsGone) {
   EXPECT_THAT(again.status().message(), HasSubstr("Connection refused"));
 }
 
-TEST_P(Store, AClientThatComesBeforeTheServerWaitsForIt) {
+TEST_P(RendezvousTest, AClientThatComesBeforeTheServerWaitsForIt) {
   RendezvousServerOptions options;
   options.bind = server_->endpoint();  // a port that is free once its server has stopped
   options.tls = tls();
@@ -294,13 +294,13 @@ class BadBeginner {
   std::thread thread_;
 };
 
-TEST(StoreClientConnect, AHangUpBeforeAuthenticationIsTriedAgain) {
+TEST(RendezvousClientConnect, AHangUpBeforeAuthenticationIsTriedAgain) {
   const Secret secret = Secret::generate();
   const BadBeginner server(secret, 5);
   EXPECT_OK(RendezvousClient::connect({&server.where(), 1}, secret, false, soon()));
 }
 
-TEST(StoreClientConnect, AtTheDeadlineItSaysWhatHappenedLast) {
+TEST(RendezvousClientConnect, TheDeadlineReportsTheLastFailure) {
   const Secret secret = Secret::generate();
   const BadBeginner server(secret, 1'000'000);
   ::testing::internal::CaptureStderr();
@@ -313,7 +313,7 @@ TEST(StoreClientConnect, AtTheDeadlineItSaysWhatHappenedLast) {
                     HasSubstr("hung up before it authenticated itself")));
 }
 
-TEST(StoreClientConnect, ANameThatIsNotKnownYetIsTriedAgain) {
+TEST(RendezvousClientConnect, ANameThatIsNotKnownYetIsTriedAgain) {
   const Secret secret = Secret::generate();
   RendezvousServerOptions options;
   options.bind = Endpoint::loopback();
@@ -324,7 +324,7 @@ TEST(StoreClientConnect, ANameThatIsNotKnownYetIsTriedAgain) {
     if (++asked <= 3) return not_found("host \"" + host + "\": not yet");
     return std::vector<Endpoint>{Endpoint::loopback()};
   });
-  const std::string place = "store.test:" + std::to_string((*server)->endpoint().port());
+  const std::string place = "rendezvous.test:" + std::to_string((*server)->endpoint().port());
   EXPECT_OK(RendezvousClient::connect(place, secret, false, soon(), resolver));
   EXPECT_EQ(asked, 4);
   // A place whose name is unknown does not prevent a connection to another one.
@@ -335,13 +335,13 @@ TEST(StoreClientConnect, ANameThatIsNotKnownYetIsTriedAgain) {
   const auto never =
       RendezvousClient::connect(place, secret, false, Deadline::after(milliseconds(20)), resolver);
   EXPECT_CODE(StatusCode::kTimeout, never);
-  EXPECT_THAT(never.status().message(), HasSubstr("host \"store.test\": "));
+  EXPECT_THAT(never.status().message(), HasSubstr("host \"rendezvous.test\": "));
   // A text that can never be an address is not tried again.
   EXPECT_CODE(StatusCode::kInvalidArgument,
-              RendezvousClient::connect("store.test", secret, false, soon(), resolver));
+              RendezvousClient::connect("rendezvous.test", secret, false, soon(), resolver));
 }
 
-TEST_P(Store, OtherSecretIsRefusedOnBothSides) {
+TEST_P(RendezvousTest, OtherSecretIsRefusedOnBothSides) {
   const auto other =
       RendezvousClient::connect({&server_->endpoint(), 1}, Secret::generate(), tls(), soon());
   EXPECT_CODE(StatusCode::kUnauthenticated, other);
@@ -350,7 +350,7 @@ TEST_P(Store, OtherSecretIsRefusedOnBothSides) {
   EXPECT_THAT(log(), HasSubstr("job secret"));
 }
 
-TEST_P(Store, OtherTlsSettingIsNamedOnBothSides) {
+TEST_P(RendezvousTest, OtherTlsSettingIsNamedOnBothSides) {
   const auto other = RendezvousClient::connect({&server_->endpoint(), 1}, secret_, !tls(), soon());
   EXPECT_CODE(StatusCode::kPrecondition, other);
   EXPECT_THAT(other.status().message(), HasSubstr("HOROVOD_TLS"));
@@ -358,8 +358,8 @@ TEST_P(Store, OtherTlsSettingIsNamedOnBothSides) {
   EXPECT_THAT(log(), AllOf(HasSubstr("HOROVOD_TLS=0"), HasSubstr("HOROVOD_TLS=1")));
 }
 
-TEST_P(Store, GarbageIsRefused) {
-  const Fd socket = stranger();
+TEST_P(RendezvousTest, GarbageIsRefused) {
+  const Fd socket = unauthenticated_socket();
   say(socket, bytes_of("GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n"));
   await_close(socket.get());
   expect_still_serving();
@@ -368,24 +368,24 @@ TEST_P(Store, GarbageIsRefused) {
                            HasSubstr("does not speak this protocol")));
 }
 
-TEST_P(Store, HandshakeThatStopsHalfWayIsRefused) {
-  Fd socket = stranger();
+TEST_P(RendezvousTest, HandshakeThatStopsHalfWayIsRefused) {
+  Fd socket = unauthenticated_socket();
   say(socket, bytes_of("hvdP\1"));
   socket.reset();
   expect_still_serving();
   EXPECT_THAT(log(), HasSubstr("hung up before it authenticated itself"));
 }
 
-TEST_P(Store, WhoLeavesWithoutAWordIsNotWorthOne) {
-  stranger().reset();
+TEST_P(RendezvousTest, PeerThatClosesWithoutSendingIsNotLogged) {
+  unauthenticated_socket().reset();
   expect_still_serving();
-  const Fd socket = stranger();
+  const Fd socket = unauthenticated_socket();
   say(socket, bytes_of("GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n"));
   await_close(socket.get());
   EXPECT_THAT(log(), AllOf(HasSubstr("does not speak"), Not(HasSubstr("hung up"))));
 }
 
-TEST_P(Store, OversizedFrameOfAnAuthenticatedPeerIsRefused) {
+TEST_P(RendezvousTest, OversizedFrameOfAnAuthenticatedPeerIsRefused) {
   const auto peer = friendly();
   ASSERT_EQ(*peer.stream->write_some(bytes_of("\xff\xff\xff\xff....")), 8u);
   await_close(peer.stream->fd());
@@ -393,7 +393,7 @@ TEST_P(Store, OversizedFrameOfAnAuthenticatedPeerIsRefused) {
   EXPECT_THAT(log(), HasSubstr("a frame announces 4294967295 bytes, the limit is 16777216"));
 }
 
-TEST_P(Store, FrameWithoutTheRightTagIsRefused) {
+TEST_P(RendezvousTest, FrameWithoutTheRightTagIsRefused) {
   const auto peer = friendly();
   ASSERT_EQ(*peer.stream->write_some(bytes_of(std::string_view("\1\0\0\0x", 5))), 5u);
   ASSERT_EQ(*peer.stream->write_some(bytes_of("sixteen bytes tag")), 17u);
@@ -402,7 +402,7 @@ TEST_P(Store, FrameWithoutTheRightTagIsRefused) {
   EXPECT_THAT(log(), HasSubstr("wrong tag"));
 }
 
-TEST_P(Store, RequestThatMakesNoSenseIsRefused) {
+TEST_P(RendezvousTest, RequestThatMakesNoSenseIsRefused) {
   Channel peer(friendly());
   ASSERT_OK(peer.send(bytes_of("what?"), soon()));
   await_close(peer.fd());
@@ -410,7 +410,7 @@ TEST_P(Store, RequestThatMakesNoSenseIsRefused) {
   EXPECT_THAT(log(), HasSubstr("malformed record"));
 }
 
-TEST_P(Store, TruncatedFrameOfAPeerThatDiesHarmsNobody) {
+TEST_P(RendezvousTest, TruncatedFrameOfAPeerThatDiesDisturbsNoOtherClient) {
   auto peer = friendly();
   ASSERT_EQ(*peer.stream->write_some(bytes_of(std::string_view("\77\0\0\0half", 8))), 8u);
   peer.stream.reset();
@@ -425,7 +425,7 @@ size_t open_descriptors() {
   return count;
 }
 
-TEST_P(Store, ThousandIdleConnectionsAreBoundedAndAGoodClientStillGetsIn) {
+TEST_P(RendezvousTest, ThousandIdleConnectionsAreBoundedAndAGoodClientStillGetsIn) {
   constexpr size_t kIdle = 1000;
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -435,7 +435,7 @@ TEST_P(Store, ThousandIdleConnectionsAreBoundedAndAGoodClientStillGetsIn) {
   const auto early = client();
   const size_t before = open_descriptors();
   std::vector<Fd> idle;
-  for (size_t i = 0; i < kIdle; ++i) idle.push_back(stranger());
+  for (size_t i = 0; i < kIdle; ++i) idle.push_back(unauthenticated_socket());
   expect_still_serving();
   EXPECT_OK(early->set("a", "b"));
   EXPECT_LE(open_descriptors(), before + kIdle + 256 + 1);
@@ -443,14 +443,14 @@ TEST_P(Store, ThousandIdleConnectionsAreBoundedAndAGoodClientStillGetsIn) {
   EXPECT_THAT(log(), HasSubstr("more than 256 connections have not authenticated"));
 }
 
-class ImpatientStore : public Store {
+class RendezvousWithShortTimeout : public RendezvousTest {
  protected:
   milliseconds timeout() const override { return milliseconds(50); }
 };
-INSTANTIATE_TEST_SUITE_P(Variants, ImpatientStore, kVariants, kName);
+INSTANTIATE_TEST_SUITE_P(Variants, RendezvousWithShortTimeout, kVariants, kName);
 
-TEST_P(ImpatientStore, PeerThatSaysNothingIsClosedAtItsDeadline) {
-  const Fd silent = stranger();
+TEST_P(RendezvousWithShortTimeout, SilentPeerIsClosedAtItsDeadline) {
+  const Fd silent = unauthenticated_socket();
   await_close(silent.get());
   EXPECT_THAT(log(), HasSubstr("did not authenticate itself in time"));
 }
