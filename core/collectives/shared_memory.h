@@ -48,12 +48,6 @@ Status shared_memory_allreduce(Arena& arena, std::span<const Piece> pieces,
 Status shared_memory_allreduce(Arena& arena, Bytes data, const Reduction& reduction,
                                Deadline deadline);
 
-// Reduces the first `bytes` bytes of every rank's part of `buffer` in place: each rank loads its
-// slice from all parts and stores the result to all parts, without slots and without copies. Up to
-// 8 or 16 KiB use the slots nevertheless, because that needs one round of marks instead of two.
-Status shared_buffer_allreduce(Arena& arena, const SharedBuffer& buffer, size_t bytes,
-                               const Reduction& reduction, Deadline deadline);
-
 // `in` consists of one part per rank, of bytes_of[r] bytes; `out` becomes this rank's part of the
 // reduction. `out` may be this rank's part of `in`; the rest of `in` stays unchanged.
 Status shared_memory_reducescatter(Arena& arena, ConstBytes in, Bytes out,

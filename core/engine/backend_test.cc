@@ -15,7 +15,7 @@
 
 #include "engine/testing/member.h"
 #include "testing/assertions.h"
-#include "transport/inproc/inproc.h"
+#include "transport/testing/inproc.h"
 #include "transport/testing/run_ranks.h"
 
 namespace hvd {

@@ -182,7 +182,7 @@ struct Calls {
 };
 
 // No thread waits: the engine thread has to do the work.
-void callbacks_come_without_anybody_waiting() {
+void callbacks_run_without_a_waiting_thread() {
   constexpr int kCount = 20;
   Calls calls;
   std::vector<std::vector<float>> data(kCount, std::vector<float>(10, 1));
