@@ -127,6 +127,7 @@ format-check: setup
 
 lint: setup
 	.venv/bin/ruff check --quiet .
+	$(PYTHON) scripts/check_words.py
 
 tidy: setup build/tidy/build.ninja
 	@cmake build/tidy > build/configure-tidy.log  # sources may have come or gone

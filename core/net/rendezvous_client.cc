@@ -35,7 +35,7 @@ bool may_work_later(const Status& failure) {
 
 Status out_of_time(const Status& last, int tries) {
   if (last.code() == StatusCode::kUnavailable) {
-    return timeout_error("nobody answers there: " + last.message());
+    return timeout_error("no server answers there: " + last.message());
   }
   return timeout_error("tried " + std::to_string(tries) +
                        " times until the time limit; the last failure: " + last.message());

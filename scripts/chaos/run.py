@@ -204,8 +204,8 @@ def judge_survivors(cell: Cell, running: job.Job, outcome: Outcome, may_leave: b
             outcome.add("other", f"rank {number} got no error")
             continue
         named = named_rank(error)
-        nobody = cell.at_start or (may_leave and says_that_it_left(error))
-        if named != cell.victim and not (named is None and nobody):
+        may_name_no_rank = cell.at_start or (may_leave and says_that_it_left(error))
+        if named != cell.victim and not (named is None and may_name_no_rank):
             outcome.add("wrong names", f"rank {number}, victim {cell.victim}: {error}")
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detects code that changes memory too early after Transport::send. Whether such a change does harm
 // depends on timing, so tests of results rarely see it. This check does not depend on timing: it
-// tracks which rank can have proof that which bytes arrived (a vector clock).
+// tracks, with a vector clock, which rank can have proof of the arrival of which bytes.
 //
 // Ranks must be threads of one process: they share the ledger.
 #pragma once

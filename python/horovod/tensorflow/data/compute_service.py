@@ -245,18 +245,18 @@ def compute_service(
     """Run the rendezvous server of both jobs; yields the configuration to reach it."""
     key = make_secret_key()
     host = _host_address()
-    store = _core.rendezvous_start(_text(key), host, uses_tls())
+    server = _core.rendezvous_start(_text(key), host, uses_tls())
     try:
         yield TfDataServiceConfig(
             dispatchers,
             workers_per_dispatcher,
             dispatcher_side,
-            [f"{host}:{_core.rendezvous_port(store)}"],
+            [f"{host}:{_core.rendezvous_port(server)}"],
             key,
             timeout,
         )
     finally:
-        _core.rendezvous_stop(store)
+        _core.rendezvous_stop(server)
 
 
 def compute_worker_fn(compute_config: TfDataServiceConfig) -> None:

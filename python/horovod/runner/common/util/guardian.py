@@ -86,7 +86,7 @@ def end(child: subprocess.Popen[bytes]) -> None:
 
 def main(when: str, pipe: int, words: list[str]) -> int:
     os.set_inheritable(pipe, False)
-    # A signal wakes whoever waits: there are kernels and containers without pidfd_open.
+    # A signal wakes the wait below. Some kernels and containers have no pidfd_open.
     woken, waking = os.pipe()
     os.set_blocking(waking, False)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
