@@ -18,8 +18,8 @@ namespace {
 
 // SIGKILL takes effect at once, except for a process in an uninterruptible wait. It is repeated
 // because a process may fork between the walk of the process tree and the signal.
-constexpr std::chrono::seconds kKillTimeout{3};
-constexpr timespec kKillInterval{.tv_sec = 0, .tv_nsec = 20'000'000};
+constexpr std::chrono::seconds kGuardianKillTimeout{3};
+constexpr timespec kGuardianKillInterval{.tv_sec = 0, .tv_nsec = 20'000'000};
 
 // Returns the status of waitpid.
 int wait_for_inner(pid_t inner, const sigset_t& signals) {
@@ -37,14 +37,14 @@ int wait_for_inner(pid_t inner, const sigset_t& signals) {
 
 // Kills the descendants that the inner process left, now children of this process.
 void kill_descendants(const sigset_t& signals) {
-  const Deadline deadline = Deadline::after(kKillTimeout);
+  const Deadline deadline = Deadline::after(kGuardianKillTimeout);
   while (!deadline.expired()) {
     signal_all(descendants(), SIGKILL);
     pid_t ended = 0;
     while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
     }
     if (ended < 0) return;  // ECHILD: none is left
-    (void)::sigtimedwait(&signals, nullptr, &kKillInterval);
+    (void)::sigtimedwait(&signals, nullptr, &kGuardianKillInterval);
   }
 }
 

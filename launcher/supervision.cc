@@ -14,7 +14,7 @@ namespace hvd::launcher {
 namespace {
 
 // For agents to report after an immediate SIGKILL (a second signal).
-constexpr Timeouts::Time kKillTimeout{2'000};
+constexpr Timeouts::Time kReportAfterKillTimeout{2'000};
 
 double in_seconds(Timeouts::Time time) { return static_cast<double>(time.count()) / 1000; }
 
@@ -161,7 +161,8 @@ void Supervision::output_failed(const std::string& why, Time now) {
 
 // May be called again with a shorter grace: the earlier deadline is kept.
 void Supervision::stop(Timeouts::Time grace, Time now) {
-  const Time end = now + (grace.count() > 0 ? grace + timeouts_.final_report : kKillTimeout);
+  const Time end =
+      now + (grace.count() > 0 ? grace + timeouts_.final_report : kReportAfterKillTimeout);
   end_by_ = std::min(end_by_.value_or(end), end);
   for (size_t host = 0; host < hosts_.size(); ++host) {
     if (hosts_[host].stage == Stage::kRunning) {
