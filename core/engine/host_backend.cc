@@ -45,20 +45,22 @@ Shape with_rows(Shape shape, int64_t rows) {
 
 }  // namespace
 
-Result<std::unique_ptr<HostBackend>> HostBackend::make(Transport& net,
+Result<std::unique_ptr<HostBackend>> HostBackend::make(Transport& transport,
                                                        const HostBackendOptions& options) {
   HVD_TRY_ASSIGN(const AllreduceSelector selector,
-                 AllreduceSelector::make(net.topology(), net.hosts_share_memory(),
+                 AllreduceSelector::make(transport.topology(), transport.hosts_share_memory(),
                                          options.allreduce, offered_allreduce_algorithms()));
-  return std::unique_ptr<HostBackend>(new HostBackend(net, options, selector));
+  return std::unique_ptr<HostBackend>(new HostBackend(transport, options, selector));
 }
 
-HostBackend::HostBackend(Transport& net, HostBackendOptions options, AllreduceSelector selector)
-    : net_(net), options_(std::move(options)), selector_(selector) {}
+HostBackend::HostBackend(Transport& transport, HostBackendOptions options,
+                         AllreduceSelector selector)
+    : transport_(transport), options_(std::move(options)), selector_(selector) {}
 
 Status HostBackend::set_allreduce(const AllreduceOptions& options) {
-  HVD_TRY_ASSIGN(selector_, AllreduceSelector::make(net_.topology(), net_.hosts_share_memory(),
-                                                    options, offered_allreduce_algorithms()));
+  HVD_TRY_ASSIGN(selector_,
+                 AllreduceSelector::make(transport_.topology(), transport_.hosts_share_memory(),
+                                         options, offered_allreduce_algorithms()));
   options_.allreduce = options;
   return Status::ok();
 }
@@ -112,7 +114,7 @@ Bytes HostBackend::output_of(TensorTask& task) {
 // Pieces instead of a fused copy: the algorithm copies them only if it has to.
 Status HostBackend::allreduce(std::span<const Item> batch) {
   const Request& request = batch.front().response->request;
-  HVD_TRY_ASSIGN(Reduction reduction, Reduction::make(request.op, request.dtype, net_.size(),
+  HVD_TRY_ASSIGN(Reduction reduction, Reduction::make(request.op, request.dtype, transport_.size(),
                                                       request.prescale, request.postscale));
   size_t total = 0;
   size_t absent = 0;  // bytes of the tensors that this rank does not have
@@ -172,7 +174,7 @@ Status HostBackend::adasum(std::span<const Item> batch) {
 
 // Several tensors: each rank sends its parts of all of them as one block.
 Status HostBackend::allgather(std::span<const Item> batch) {
-  const int ranks = net_.size();
+  const int ranks = transport_.size();
   std::vector<size_t> bytes_of(ranks, 0);
   for (const Item& item : batch) {
     const size_t row = row_bytes(item.response->request);
@@ -187,16 +189,16 @@ Status HostBackend::allgather(std::span<const Item> batch) {
                                            std::accumulate(rows.begin(), rows.end(), int64_t{0})));
   };
   const auto gather = [&](ConstBytes mine, Bytes out) {
-    const bool two_level = options_.hierarchical_allgather && net_.topology().hosts() > 1 &&
-                           net_.topology().largest_host() > 1;
+    const bool two_level = options_.hierarchical_allgather && transport_.topology().hosts() > 1 &&
+                           transport_.topology().largest_host() > 1;
     return two_level ? two_level_allgather(context(), mine, out, bytes_of)
                      : hvd::allgather(context(), mine, out, bytes_of);
   };
   if (batch.size() == 1) {
-    return gather({batch.front().task->in, bytes_of[net_.rank()]}, output(batch.front()));
+    return gather({batch.front().task->in, bytes_of[transport_.rank()]}, output(batch.front()));
   }
 
-  const Bytes mine = fusion_.get(bytes_of[net_.rank()]);
+  const Bytes mine = fusion_.get(bytes_of[transport_.rank()]);
   size_t at = 0;
   for (const Item& item : batch) {
     const size_t bytes = item.task->request.bytes();
@@ -222,7 +224,7 @@ Status HostBackend::allgather(std::span<const Item> batch) {
 
 // With several tensors, part r of the fused tensor consists of part r of each of them.
 Status HostBackend::reducescatter(std::span<const Item> batch) {
-  const int ranks = net_.size();
+  const int ranks = transport_.size();
   const Request& request = batch.front().response->request;
   HVD_TRY_ASSIGN(const Reduction reduction, Reduction::make(request.op, request.dtype, ranks,
                                                             request.prescale, request.postscale));
@@ -236,7 +238,8 @@ Status HostBackend::reducescatter(std::span<const Item> batch) {
   const size_t total = std::accumulate(bytes_of.begin(), bytes_of.end(), size_t{0});
   const auto output = [this](const Item& item) {
     const Shape& shape = item.task->request.shape;
-    const size_t rows = rows_of(static_cast<size_t>(shape.front()), net_.rank(), net_.size());
+    const size_t rows =
+        rows_of(static_cast<size_t>(shape.front()), transport_.rank(), transport_.size());
     return output_of(*item.task, with_rows(shape, static_cast<int64_t>(rows)));
   };
   const auto scatter = [&](ConstBytes in, Bytes out) {
@@ -254,7 +257,7 @@ Status HostBackend::reducescatter(std::span<const Item> batch) {
       taken[i] += parts[i][rank];
     }
   }
-  Bytes out = fused_out_.get(bytes_of[net_.rank()]);
+  Bytes out = fused_out_.get(bytes_of[transport_.rank()]);
   HVD_TRY(scatter(in, out));
   for (const Item& item : batch) {
     const Bytes to = output(item);
@@ -270,7 +273,7 @@ Status HostBackend::broadcast(const Item& item) {
   const auto root =
       static_cast<int>(std::find(ranks.begin(), ranks.end(), task.request.root) - ranks.begin());
   const Bytes data = output_of(task);
-  if (root == net_.rank() && data.data() != task.in) {
+  if (root == transport_.rank() && data.data() != task.in) {
     copy_bytes(data.data(), task.in, data.size());
   }
   return hvd::broadcast(context(), data, root);
@@ -278,7 +281,7 @@ Status HostBackend::broadcast(const Item& item) {
 
 Status HostBackend::alltoall(const Item& item) {
   TensorTask& task = *item.task;
-  const int ranks = net_.size();
+  const int ranks = transport_.size();
   // First the number of rows that each rank gets from each rank.
   task.received_splits.assign(ranks, 0);
   const std::vector<size_t> one_each(ranks, sizeof(int32_t));

@@ -29,8 +29,9 @@ struct HostBackendOptions {
 
 class HostBackend final : public Backend {
  public:
-  // `net` must outlive it. Fails when the options ask for an algorithm that is impossible on `net`.
-  static Result<std::unique_ptr<HostBackend>> make(Transport& net,
+  // `transport` must outlive it. Fails when the options ask for an algorithm that is impossible on
+  // `transport`.
+  static Result<std::unique_ptr<HostBackend>> make(Transport& transport,
                                                    const HostBackendOptions& options);
 
   bool takes(const Response&) const override { return true; }
@@ -43,7 +44,7 @@ class HostBackend final : public Backend {
   void set_hierarchical_allgather(bool on) { options_.hierarchical_allgather = on; }
 
  private:
-  HostBackend(Transport& net, HostBackendOptions options, AllreduceSelector selector);
+  HostBackend(Transport& transport, HostBackendOptions options, AllreduceSelector selector);
 
   Status carry_out(std::span<const Item> batch);
   Status allreduce(std::span<const Item> batch);
@@ -61,9 +62,9 @@ class HostBackend final : public Backend {
   // Memory that holds the identity of the reduction.
   ConstBytes identity_of(const Request& request);
   Deadline limit() const { return Deadline::without_progress_for(options_.timeout); }
-  CollectiveContext context() { return {net_, scratch_, limit(), options_.allreduce}; }
+  CollectiveContext context() { return {transport_, scratch_, limit(), options_.allreduce}; }
 
-  Transport& net_;
+  Transport& transport_;
   HostBackendOptions options_;
   AllreduceSelector selector_;
   Scratch fusion_;     // inputs of the tensors of a batch, one after the other

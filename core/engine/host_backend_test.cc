@@ -35,15 +35,15 @@ class ChangedNumbers final : public Transport {
   Transport& inner_;
 };
 
-Status alltoall_of_one_row_each(Transport& net) {
+Status alltoall_of_one_row_each(Transport& transport) {
   HostBackendOptions options;
-  for (int rank = 0; rank < net.size(); ++rank) options.job_ranks.push_back(10 + rank);
-  HVD_TRY_ASSIGN(const auto backend, HostBackend::make(net, options));
-  const std::vector<float> rows(static_cast<size_t>(net.size()));
+  for (int rank = 0; rank < transport.size(); ++rank) options.job_ranks.push_back(10 + rank);
+  HVD_TRY_ASSIGN(const auto backend, HostBackend::make(transport, options));
+  const std::vector<float> rows(static_cast<size_t>(transport.size()));
   TensorTask task;
   task.request.name = "rows";
   task.request.type = RequestType::kAlltoall;
-  task.request.shape = {net.size()};
+  task.request.shape = {transport.size()};
   task.in = reinterpret_cast<const std::byte*>(rows.data());
   task.splits.assign(rows.size(), 1);
   Response response;
@@ -61,9 +61,9 @@ Status alltoall_of_one_row_each(Transport& net) {
 // Three ranks: the lengths of two blocks outside of the output can add up to one that fits.
 TEST(HostBackend, RefusesNumbersOfRowsThatNoRankCanHaveSent) {
   const auto outcomes =
-      testing::outcomes_of_ranks(testing::TransportKind::kInproc, 3, [](Transport& net) {
-        if (net.rank() != 1) return alltoall_of_one_row_each(net);
-        ChangedNumbers changed(net);
+      testing::outcomes_of_ranks(testing::TransportKind::kInproc, 3, [](Transport& transport) {
+        if (transport.rank() != 1) return alltoall_of_one_row_each(transport);
+        ChangedNumbers changed(transport);
         return alltoall_of_one_row_each(changed);
       });
   EXPECT_CODE(StatusCode::kUnauthenticated, outcomes[1]);

@@ -93,13 +93,14 @@ std::vector<int> all_ranks(int size) {
 }
 
 // Sends `bytes` around the ring; twice, so that no rank leaves before its neighbour is done.
-Status round_trip(Transport& net, size_t bytes) {
-  const int n = net.size();
+Status round_trip(Transport& transport, size_t bytes) {
+  const int n = transport.size();
   for (int i = 0; i < 2; ++i) {
-    std::vector<std::byte> out(bytes, static_cast<std::byte>(net.rank() + i));
+    std::vector<std::byte> out(bytes, static_cast<std::byte>(transport.rank() + i));
     std::vector<std::byte> in(bytes);
-    HVD_TRY(net.exchange((net.rank() + 1) % n, out, (net.rank() + n - 1) % n, in, soon()));
-    const auto expected = static_cast<std::byte>((net.rank() + n - 1) % n + i);
+    HVD_TRY(transport.exchange((transport.rank() + 1) % n, out, (transport.rank() + n - 1) % n, in,
+                               soon()));
+    const auto expected = static_cast<std::byte>((transport.rank() + n - 1) % n + i);
     if (in != std::vector<std::byte>(bytes, expected)) return internal_error("wrong bytes");
   }
   return Status::ok();
@@ -115,9 +116,9 @@ TEST(Fabric, AJobOfOneRankNeedsNoRendezvousServerAndNoNetwork) {
   auto fabric = Fabric::join({}, Secret::generate(), nullptr, soon());
   ASSERT_OK(fabric);
   EXPECT_TRUE((*fabric)->listening_on().empty());
-  auto net = (*fabric)->make_mesh(0, {0}, soon());
-  ASSERT_OK(net);
-  EXPECT_OK((*net)->flush(soon()));
+  auto transport = (*fabric)->make_mesh(0, {0}, soon());
+  ASSERT_OK(transport);
+  EXPECT_OK((*transport)->flush(soon()));
   EXPECT_CODE(StatusCode::kInvalidArgument,
               Fabric::join({.rank = 2, .size = 2}, Secret::generate(), nullptr, soon()));
 }
@@ -126,9 +127,9 @@ TEST(Fabric, RanksOfOneHostShareMemoryAndListenNowhere) {
   expect_all_ok(Job(3).run(one_host, [](Fabric& fabric) -> Status {
     EXPECT_TRUE(fabric.listening_on().empty());
     EXPECT_EQ(fabric.topology().hosts(), 1);
-    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(3), soon()));
-    EXPECT_NE(net->arena(), nullptr);
-    return round_trip(*net, 1 << 20);
+    HVD_TRY_ASSIGN(const auto transport, fabric.make_mesh(0, all_ranks(3), soon()));
+    EXPECT_NE(transport->arena(), nullptr);
+    return round_trip(*transport, 1 << 20);
   }));
 }
 
@@ -136,9 +137,9 @@ TEST(Fabric, WithoutSharedMemoryRanksOfOneHostUseSocketsButStillNoPort) {
   const auto no_memory = [](FabricOptions& options) { options.shared_memory = false; };
   expect_all_ok(Job(3).run(no_memory, [](Fabric& fabric) -> Status {
     EXPECT_TRUE(fabric.listening_on().empty());
-    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(3), soon()));
-    EXPECT_EQ(net->arena(), nullptr);
-    return round_trip(*net, 1 << 20);
+    HVD_TRY_ASSIGN(const auto transport, fabric.make_mesh(0, all_ranks(3), soon()));
+    EXPECT_EQ(transport->arena(), nullptr);
+    return round_trip(*transport, 1 << 20);
   }));
 }
 
@@ -148,8 +149,8 @@ TEST(Fabric, TlsCoversTheRendezvousTheWatchAndTheData) {
     options.shared_memory = false;
   };
   expect_all_ok(Job(4, /*tls=*/true).run(two_hosts, [](Fabric& fabric) -> Status {
-    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(4), soon()));
-    for (const size_t bytes : {1, 1000, 3'000'000}) HVD_TRY(round_trip(*net, bytes));
+    HVD_TRY_ASSIGN(const auto transport, fabric.make_mesh(0, all_ranks(4), soon()));
+    for (const size_t bytes : {1, 1000, 3'000'000}) HVD_TRY(round_trip(*transport, bytes));
     return Status::ok();
   }));
 }
@@ -177,8 +178,8 @@ TEST(Fabric, TagsCoverTheDataBetweenHostsAlone) {
       options.tags = tags;
     };
     expect_all_ok(Job(4).run(two_hosts, [](Fabric& fabric) -> Status {
-      HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(4), soon()));
-      for (const size_t bytes : {1, 1000, 3'000'000}) HVD_TRY(round_trip(*net, bytes));
+      HVD_TRY_ASSIGN(const auto transport, fabric.make_mesh(0, all_ranks(4), soon()));
+      for (const size_t bytes : {1, 1000, 3'000'000}) HVD_TRY(round_trip(*transport, bytes));
       return Status::ok();
     }));
   }
@@ -205,10 +206,10 @@ TEST(Fabric, CommunicatorsOfSomeRanksInAnyOrderDoNotMixTheirBytes) {
 TEST(Fabric, ARankThatLeavesCleanlyFailsOnlyTheRanksThatNeedIt) {
   for (const auto& hosts : {own_host, one_host}) {
     expect_all_ok(Job(3).run(hosts, [](Fabric& fabric) -> Status {
-      HVD_TRY_ASSIGN(auto net, fabric.make_mesh(0, all_ranks(3), soon()));
-      HVD_TRY(round_trip(*net, 1000));
+      HVD_TRY_ASSIGN(auto transport, fabric.make_mesh(0, all_ranks(3), soon()));
+      HVD_TRY(round_trip(*transport, 1000));
       if (fabric.rank() == 0) {
-        net.reset();
+        transport.reset();
         fabric.leave();
         return Status::ok();
       }
@@ -218,7 +219,7 @@ TEST(Fabric, ARankThatLeavesCleanlyFailsOnlyTheRanksThatNeedIt) {
       for (int i = 0; i < 100; ++i) {
         std::byte out{1};
         std::byte in{};
-        HVD_TRY(net->exchange(other, {&out, 1}, other, {&in, 1}, soon()));
+        HVD_TRY(transport->exchange(other, {&out, 1}, other, {&in, 1}, soon()));
       }
       return fabric.health().status();
     }));
@@ -228,11 +229,11 @@ TEST(Fabric, ARankThatLeavesCleanlyFailsOnlyTheRanksThatNeedIt) {
 TEST(Fabric, AWaitForARankThatLeftFailsAndNamesIt) {
   for (const auto& hosts : {own_host, one_host}) {
     const auto outcomes = Job(2).run(hosts, [](Fabric& fabric) -> Status {
-      HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(2), soon()));
-      HVD_TRY(round_trip(*net, 1000));
+      HVD_TRY_ASSIGN(const auto transport, fabric.make_mesh(0, all_ranks(2), soon()));
+      HVD_TRY(round_trip(*transport, 1000));
       if (fabric.rank() == 0) return Status::ok();
       std::byte byte{};
-      return net->recv(0, {&byte, 1}, soon());
+      return transport->recv(0, {&byte, 1}, soon());
     });
     EXPECT_OK(outcomes[0]);
     EXPECT_CODE(StatusCode::kPeerLost, outcomes[1]);
@@ -279,9 +280,9 @@ TEST(Fabric, ControlMessagesArriveOnAnyHostAndALeavingRankIsLostAfterItsLastMess
   for (const bool tls : {false, true}) {
     for (const auto& placement : placements) {
       const auto outcomes = Job(2, tls).run(placement, [](Fabric& fabric) -> Status {
-        HVD_TRY_ASSIGN(auto net, fabric.make_mesh(7, all_ranks(2), soon()));
-        HVD_TRY_ASSIGN(auto control, fabric.make_control(7, *net, soon()));
-        HVD_TRY(round_trip(*net, 1000));
+        HVD_TRY_ASSIGN(auto transport, fabric.make_mesh(7, all_ranks(2), soon()));
+        HVD_TRY_ASSIGN(auto control, fabric.make_control(7, *transport, soon()));
+        HVD_TRY(round_trip(*transport, 1000));
         const ByteBuffer long_one(100'000);
         HVD_TRY(control->send(1 - fabric.rank(), long_one, Urgency::kUsual));
         HVD_TRY(control->send(1 - fabric.rank(), {}, Urgency::kUsual));
@@ -290,7 +291,7 @@ TEST(Fabric, ControlMessagesArriveOnAnyHostAndALeavingRankIsLostAfterItsLastMess
         HVD_TRY(control->send(0, {}, Urgency::kUsual));  // its last message
         control.reset();
         std::byte byte{};
-        (void)net->recv(0, {&byte, 1}, soon());  // until rank 0 is done too
+        (void)transport->recv(0, {&byte, 1}, soon());  // until rank 0 is done too
         return Status::ok();
       });
       EXPECT_CODE(StatusCode::kPeerLost, outcomes[0]);
@@ -364,13 +365,13 @@ TEST(Fabric, BadPeersAreRefusedAndTheJobContinues) {
     options.round = "job";
   };
   expect_all_ok(job.run(hosts, [&](Fabric& fabric) -> Status {
-    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, all_ranks(2), soon()));
-    HVD_TRY(round_trip(*net, 1000));
+    HVD_TRY_ASSIGN(const auto transport, fabric.make_mesh(0, all_ranks(2), soon()));
+    HVD_TRY(round_trip(*transport, 1000));
     if (fabric.rank() == 1) {
       HVD_TRY_ASSIGN(const Endpoint where, Endpoint::parse(fabric.listening_on().front()));
       pester(where, job.secret());
     }
-    HVD_TRY(round_trip(*net, 1'000'000));
+    HVD_TRY(round_trip(*transport, 1'000'000));
     return fabric.health().status();
   }));
 }

@@ -128,13 +128,13 @@ void run_three_ranks(const std::vector<std::string>& hosts, Queues& queues) {
     HVD_TRY_ASSIGN(const auto fabric, Fabric::join(options, secret, client.get(), soon()));
     std::vector<int> all(n);
     std::iota(all.begin(), all.end(), 0);
-    HVD_TRY_ASSIGN(const auto net, fabric->make_mesh(/*communicator=*/0, all, soon()));
+    HVD_TRY_ASSIGN(const auto transport, fabric->make_mesh(/*communicator=*/0, all, soon()));
     // Twice around the ring, so that no rank leaves before its neighbour is done.
     for (int i = 0; i < 2; ++i) {
       const std::vector<std::byte> out(100'000, static_cast<std::byte>(rank + i));
       std::vector<std::byte> in(out.size());
       const int from = (rank + n - 1) % n;
-      HVD_TRY(net->exchange((rank + 1) % n, out, from, in, soon()));
+      HVD_TRY(transport->exchange((rank + 1) % n, out, from, in, soon()));
       EXPECT_EQ(in, std::vector<std::byte>(in.size(), static_cast<std::byte>(from + i)));
     }
     return Status::ok();

@@ -63,17 +63,18 @@ TEST(ProgressLimit, AReceiverIsPatientWithASenderThatGetsOn) {
   for (const TransportKind kind : {TransportKind::kTcp, TransportKind::kShm}) {
     bool passed = false;
     for (int attempt = 0; attempt < kAttempts && !passed; ++attempt) {
-      const auto outcomes = testing::outcomes_of_ranks(kind, 2, [&](Transport& net) -> Status {
-        const Deadline limit = Deadline::without_progress_for(milliseconds(200 << attempt));
-        std::byte bytes[kPieces] = {};
-        if (net.rank() == 1) return net.recv(0, bytes, limit);
-        for (std::byte& piece : bytes) {
-          HVD_TRY(net.send(1, {&piece, 1}, limit));
-          HVD_TRY(net.flush(limit));
-          std::this_thread::sleep_for(milliseconds(20 << attempt));
-        }
-        return Status::ok();
-      });
+      const auto outcomes =
+          testing::outcomes_of_ranks(kind, 2, [&](Transport& transport) -> Status {
+            const Deadline limit = Deadline::without_progress_for(milliseconds(200 << attempt));
+            std::byte bytes[kPieces] = {};
+            if (transport.rank() == 1) return transport.recv(0, bytes, limit);
+            for (std::byte& piece : bytes) {
+              HVD_TRY(transport.send(1, {&piece, 1}, limit));
+              HVD_TRY(transport.flush(limit));
+              std::this_thread::sleep_for(milliseconds(20 << attempt));
+            }
+            return Status::ok();
+          });
       passed = outcomes[0].is_ok() && outcomes[1].is_ok();
     }
     EXPECT_TRUE(passed) << testing::to_string(kind);

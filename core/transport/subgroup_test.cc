@@ -22,31 +22,31 @@ TEST(SubTransport, MovesBytesBetweenTheRanksItWasGivenInTheirNewOrder) {
   testing::run_ranks(TransportKind::kInprocHosts, 5, [](Transport& whole) -> Status {
     if (whole.rank() == 1 || whole.rank() == 2) return Status::ok();
     const std::vector<int> group{4, 0, 3};
-    SubTransport net(whole, group);
-    EXPECT_EQ(net.size(), 3);
-    EXPECT_EQ(group[net.rank()], whole.rank());
-    EXPECT_EQ(net.topology().hosts(), 2);
-    EXPECT_EQ(net.topology().host_of(1), net.topology().host_of(2));
-    EXPECT_EQ(net.arena(), nullptr);
+    SubTransport transport(whole, group);
+    EXPECT_EQ(transport.size(), 3);
+    EXPECT_EQ(group[transport.rank()], whole.rank());
+    EXPECT_EQ(transport.topology().hosts(), 2);
+    EXPECT_EQ(transport.topology().host_of(1), transport.topology().host_of(2));
+    EXPECT_EQ(transport.arena(), nullptr);
 
-    const int right = (net.rank() + 1) % 3;
-    const int left = (net.rank() + 2) % 3;
-    const std::array out{net.rank(), whole.rank()};
+    const int right = (transport.rank() + 1) % 3;
+    const int left = (transport.rank() + 2) % 3;
+    const std::array out{transport.rank(), whole.rank()};
     std::array in{-1, -1};
-    HVD_TRY(net.exchange(right, std::as_bytes(std::span(out)), left,
-                         std::as_writable_bytes(std::span(in)), soon()));
+    HVD_TRY(transport.exchange(right, std::as_bytes(std::span(out)), left,
+                               std::as_writable_bytes(std::span(in)), soon()));
     EXPECT_EQ(in, (std::array{left, group[left]}));
 
-    HVD_TRY(net.send(left, std::as_bytes(std::span(out)), soon()));
+    HVD_TRY(transport.send(left, std::as_bytes(std::span(out)), soon()));
     size_t got = 0;
     const auto consume = [&](ConstBytes piece) {
       std::memcpy(reinterpret_cast<std::byte*>(in.data()) + got, piece.data(), piece.size());
       got += piece.size();
       return Status::ok();
     };
-    HVD_TRY(net.recv_pieces(right, sizeof(in), sizeof(int), consume, soon()));
+    HVD_TRY(transport.recv_pieces(right, sizeof(in), sizeof(int), consume, soon()));
     EXPECT_EQ(in, (std::array{right, group[right]}));
-    return net.flush(soon());
+    return transport.flush(soon());
   });
 }
 
@@ -57,10 +57,10 @@ TEST(SubTransport, AbortEndsTheWholeCommunicator) {
           std::byte byte;
           return whole.recv(0, {&byte, 1}, soon());
         }
-        SubTransport net(whole, {0, 1});
-        if (net.rank() == 0) net.abort(aborted("enough"));
+        SubTransport transport(whole, {0, 1});
+        if (transport.rank() == 0) transport.abort(aborted("enough"));
         std::byte byte;
-        return net.recv(1 - net.rank(), {&byte, 1}, soon());
+        return transport.recv(1 - transport.rank(), {&byte, 1}, soon());
       });
   for (const Status& outcome : outcomes) EXPECT_FALSE(outcome.is_ok());
   EXPECT_THAT(outcomes[2].message(), ::testing::HasSubstr("enough"));

@@ -141,17 +141,17 @@ constexpr size_t kElements = 40'000;  // three records
 
 // Both ranks exchange one message. The receiver checks every byte: by recv() in even rounds, by
 // recv_pieces() in odd rounds.
-Status exchange_round(Transport& net, int round, Deadline deadline) {
-  const int other = 1 - net.rank();
+Status exchange_round(Transport& transport, int round, Deadline deadline) {
+  const int other = 1 - transport.rank();
   std::vector<uint32_t> out(kElements);
-  std::iota(out.begin(), out.end(), static_cast<uint32_t>(round * 1000 + net.rank()));
+  std::iota(out.begin(), out.end(), static_cast<uint32_t>(round * 1000 + transport.rank()));
   std::vector<uint32_t> expected(kElements);
   std::iota(expected.begin(), expected.end(), static_cast<uint32_t>(round * 1000 + other));
   std::vector<uint32_t> in(kElements);
   const Bytes into = std::as_writable_bytes(std::span(in));
-  HVD_TRY(net.send(other, std::as_bytes(std::span(out)), deadline));
+  HVD_TRY(transport.send(other, std::as_bytes(std::span(out)), deadline));
   if (round % 2 == 0) {
-    HVD_TRY(net.recv(other, into, deadline));
+    HVD_TRY(transport.recv(other, into, deadline));
   } else {
     size_t filled = 0;
     const auto consume = [&](ConstBytes piece) -> Status {
@@ -163,9 +163,9 @@ Status exchange_round(Transport& net, int round, Deadline deadline) {
       filled += piece.size();
       return Status::ok();
     };
-    HVD_TRY(net.recv_pieces(other, into.size(), sizeof(uint32_t), consume, deadline));
+    HVD_TRY(transport.recv_pieces(other, into.size(), sizeof(uint32_t), consume, deadline));
   }
-  HVD_TRY(net.flush(deadline));
+  HVD_TRY(transport.flush(deadline));
   return in == expected ? Status::ok() : internal_error("wrong bytes were received");
 }
 
@@ -175,16 +175,17 @@ TEST_P(DataUnderAttack, EndsTheCommunicatorAndNamesTheSender) {
   for (const int struck_round : {4, 5}) {
     RelayedJob job(tls);
     const auto outcomes = job.run([&, action = action, tls = tls](Fabric& fabric) -> Status {
-      HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, {0, 1}, soon()));
+      HVD_TRY_ASSIGN(const auto transport, fabric.make_mesh(0, {0, 1}, soon()));
       for (int round = 0; round < 1000; ++round) {
-        if (round == struck_round && net->rank() == 0) {
+        if (round == struck_round && transport->rank() == 0) {
           job.strike(1, {action, Direction::kToServer,
                          tls ? std::nullopt : std::optional(Purpose::kData)});
         }
         // Rank 1 times out first: it misses the bytes of this round, or the last bytes before it,
         // which may still be on their way.
-        const bool hurries = silences(action) && net->rank() == 1 && round >= struck_round - 1;
-        HVD_TRY(exchange_round(*net, round, hurries ? Deadline::after(1s) : soon()));
+        const bool hurries =
+            silences(action) && transport->rank() == 1 && round >= struck_round - 1;
+        HVD_TRY(exchange_round(*transport, round, hurries ? Deadline::after(1s) : soon()));
       }
       return Status::ok();
     });
@@ -244,8 +245,8 @@ TEST_P(ControlUnderAttack, EndsTheControlPlaneAndNamesTheSender) {
   const auto [action, tls] = GetParam();
   RelayedJob job(tls);
   const auto outcomes = job.run([&, action = action, tls = tls](Fabric& fabric) -> Status {
-    HVD_TRY_ASSIGN(const auto net, fabric.make_mesh(0, {0, 1}, soon()));
-    HVD_TRY_ASSIGN(const auto control, fabric.make_control(0, *net, soon()));
+    HVD_TRY_ASSIGN(const auto transport, fabric.make_mesh(0, {0, 1}, soon()));
+    HVD_TRY_ASSIGN(const auto control, fabric.make_control(0, *transport, soon()));
     // Rank 1 has opened the connection, to its parent.
     const auto strike = [&](int i) {
       if (i != 5 || fabric.rank() != 1) return;

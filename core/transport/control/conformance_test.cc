@@ -62,11 +62,11 @@ std::string numbered(int from, int to, int number, size_t size) {
 
 // Every rank sends messages of `sizes` to each neighbour, all of them before it receives.
 void exchange_with_neighbours(TransportKind kind, int ranks, const std::vector<size_t>& sizes) {
-  run_members(kind, ranks, [&](Transport& net, ControlPlane& control) -> Status {
+  run_members(kind, ranks, [&](Transport& transport, ControlPlane& control) -> Status {
     const std::vector<int> peers = neighbours(control);
     for (size_t i = 0; i < sizes.size(); ++i) {
       for (const int peer : peers) {
-        const auto text = numbered(net.rank(), peer, static_cast<int>(i), sizes[i]);
+        const auto text = numbered(transport.rank(), peer, static_cast<int>(i), sizes[i]);
         HVD_TRY(
             control.send(peer, bytes_of(text), i % 2 == 0 ? Urgency::kUsual : Urgency::kUrgent));
       }
@@ -77,7 +77,7 @@ void exchange_with_neighbours(TransportKind kind, int ranks, const std::vector<s
       const size_t i = received[from]++;
       ++total;
       if (i >= sizes.size()) return internal_error("a message that was not sent");
-      if (text_of(message) != numbered(from, net.rank(), static_cast<int>(i), sizes[i])) {
+      if (text_of(message) != numbered(from, transport.rank(), static_cast<int>(i), sizes[i])) {
         return internal_error("not the message that comes next");
       }
       return Status::ok();
@@ -120,10 +120,10 @@ TEST_P(ControlConformance, TakeMaySend) {
 TEST_P(ControlConformance, AnIdleEngineIsWokenByUrgentMessages) {
   // The waker does not read messages, so on a connection all messages count as urgent.
   const bool by_ring = GetParam() != TransportKind::kTcp && GetParam() != TransportKind::kMesh;
-  run_members(GetParam(), 2, [&](Transport& net, ControlPlane& control) -> Status {
+  run_members(GetParam(), 2, [&](Transport& transport, ControlPlane& control) -> Status {
     int total = 0;
     const auto take = [&](int, ConstBytes) { return ++total, Status::ok(); };
-    if (net.rank() == 1) {
+    if (transport.rank() == 1) {
       HVD_TRY(receive_until(control, take, [&] { return total == 1; }));
       std::this_thread::sleep_for(5ms);  // until it sleeps; without the pause it is woken too
       HVD_TRY(control.send(0, bytes_of("for a waiting engine only"), Urgency::kUsual));
@@ -147,8 +147,8 @@ TEST_P(ControlConformance, AnIdleEngineIsWokenByUrgentMessages) {
 
 TEST_P(ControlConformance, AFailureAnywhereRingsAndEndsEveryCall) {
   const auto outcomes =
-      outcomes_of_members(GetParam(), 5, [](Transport& net, ControlPlane& control) -> Status {
-        if (net.rank() == 3) {
+      outcomes_of_members(GetParam(), 5, [](Transport& transport, ControlPlane& control) -> Status {
+        if (transport.rank() == 3) {
           std::this_thread::sleep_for(10ms);
           return invalid_argument("rank 3 has had enough");  // which aborts the other ranks
         }
@@ -173,9 +173,9 @@ TEST_P(ControlConformance, AFailureAnywhereRingsAndEndsEveryCall) {
 }
 
 TEST_P(ControlConformance, AFailureOfTakeIsPassedOnAndFinal) {
-  run_members(GetParam(), 2, [](Transport& net, ControlPlane& control) -> Status {
+  run_members(GetParam(), 2, [](Transport& transport, ControlPlane& control) -> Status {
     const auto refuse = [](int, ConstBytes) { return precondition("not this one"); };
-    HVD_TRY(control.send(1 - net.rank(), bytes_of("x"), Urgency::kUsual));
+    HVD_TRY(control.send(1 - transport.rank(), bytes_of("x"), Urgency::kUsual));
     EXPECT_CODE(StatusCode::kPrecondition, receive_until(control, refuse, [] { return false; }));
     EXPECT_CODE(StatusCode::kPrecondition, control.check());
     return Status::ok();
@@ -183,11 +183,12 @@ TEST_P(ControlConformance, AFailureOfTakeIsPassedOnAndFinal) {
 }
 
 TEST_P(ControlConformance, AMessageAboveTheLimitIsRefusedAndHarmless) {
-  run_members(GetParam(), 2, [](Transport& net, ControlPlane& control) -> Status {
+  run_members(GetParam(), 2, [](Transport& transport, ControlPlane& control) -> Status {
     const ByteBuffer much((16 << 20) + 1);
-    EXPECT_CODE(StatusCode::kInvalidArgument, control.send(1 - net.rank(), much, Urgency::kUsual));
+    EXPECT_CODE(StatusCode::kInvalidArgument,
+                control.send(1 - transport.rank(), much, Urgency::kUsual));
     int total = 0;
-    HVD_TRY(control.send(1 - net.rank(), bytes_of("x"), Urgency::kUsual));
+    HVD_TRY(control.send(1 - transport.rank(), bytes_of("x"), Urgency::kUsual));
     return receive_until(
         control, [&](int, ConstBytes) { return ++total, Status::ok(); },
         [&] { return total == 1; });

@@ -72,61 +72,62 @@ std::vector<uint32_t> pattern(size_t count, int seed) {
 }
 
 // Sends the pattern of this rank to `to`, and checks the pattern of `from`.
-Status swap(Transport& net, int to, int from, size_t bytes) {
-  const auto out = pattern(bytes / 4, net.rank());
+Status swap(Transport& transport, int to, int from, size_t bytes) {
+  const auto out = pattern(bytes / 4, transport.rank());
   std::vector<uint32_t> in(bytes / 4);
-  HVD_TRY(net.exchange(to, std::as_bytes(std::span(out)), from,
-                       std::as_writable_bytes(std::span(in)), limit()));
+  HVD_TRY(transport.exchange(to, std::as_bytes(std::span(out)), from,
+                             std::as_writable_bytes(std::span(in)), limit()));
   if (in != pattern(bytes / 4, from)) {
     return internal_error(fmt::format("rank {} sent something else", from));
   }
   return Status::ok();
 }
 
-Status exchange(Transport& net) {
-  const int n = net.size();
+Status exchange(Transport& transport) {
+  const int n = transport.size();
   for (int step = 1; step < n; step *= 2) {
-    HVD_TRY(swap(net, (net.rank() + step) % n, (net.rank() + n - step) % n, 4096));
+    HVD_TRY(
+        swap(transport, (transport.rank() + step) % n, (transport.rank() + n - step) % n, 4096));
   }
   say("ok {}", now_us());
   return Status::ok();
 }
 
-Status stream(Transport& net) {
+Status stream(Transport& transport) {
   constexpr size_t kBytes = 64 << 20;
-  const int n = net.size();
-  const int right = (net.rank() + 1) % n;
-  const int left = (net.rank() + n - 1) % n;
-  HVD_TRY(swap(net, right, left, 4096));  // opens the links
-  const auto out = pattern(kBytes / 4, net.rank());
+  const int n = transport.size();
+  const int right = (transport.rank() + 1) % n;
+  const int left = (transport.rank() + n - 1) % n;
+  HVD_TRY(swap(transport, right, left, 4096));  // opens the links
+  const auto out = pattern(kBytes / 4, transport.rank());
   std::vector<uint32_t> in(kBytes / 4);
   const int64_t start = now_us();
-  HVD_TRY(net.exchange(right, std::as_bytes(std::span(out)), left,
-                       std::as_writable_bytes(std::span(in)), limit()));
+  HVD_TRY(transport.exchange(right, std::as_bytes(std::span(out)), left,
+                             std::as_writable_bytes(std::span(in)), limit()));
   const int64_t took = now_us() - start;
   if (in != pattern(kBytes / 4, left)) return internal_error("wrong bytes");
   // So that no rank leaves before its neighbour has received everything.
-  HVD_TRY(swap(net, left, right, 4));
+  HVD_TRY(swap(transport, left, right, 4));
   say("ok {}", took);
   return Status::ok();
 }
 
-Status wait(Transport& net) {
+Status wait(Transport& transport) {
   std::byte byte{};
   say("ready");
-  return net.recv((net.rank() + 1) % net.size(), {&byte, 1}, limit());
+  return transport.recv((transport.rank() + 1) % transport.size(), {&byte, 1}, limit());
 }
 
-Status wait_heavily(Transport& net) {
+Status wait_heavily(Transport& transport) {
   const std::vector<std::byte> memory(size_t{1} << 30, std::byte{1});
-  return wait(net);
+  return wait(transport);
 }
 
-Status meet(Transport& net) {
-  if (net.arena() == nullptr) return precondition("no arena");
-  const uint64_t turn = net.arena()->begin_turns(1);
+Status meet(Transport& transport) {
+  if (transport.arena() == nullptr) return precondition("no arena");
+  const uint64_t turn = transport.arena()->begin_turns(1);
   say("ready");
-  return net.arena()->wait_all(ArenaStage::kFilled, turn, limit());
+  return transport.arena()->wait_all(ArenaStage::kFilled, turn, limit());
 }
 
 // Sleeps until one more message has arrived. Only urgent messages wake an idle engine.
@@ -141,8 +142,8 @@ Status next_message(ControlPlane& control, Doorbell::Listener listener, ControlP
   }
 }
 
-Status add_up(Transport& net, ControlPlane& control) {
-  int sum = net.rank();
+Status add_up(Transport& transport, ControlPlane& control) {
+  int sum = transport.rank();
   size_t received = 0;
   const auto add = [&](int, ConstBytes message) {
     ++received;
@@ -160,8 +161,8 @@ Status add_up(Transport& net, ControlPlane& control) {
   for (const int child : control.tree().children) {
     HVD_TRY(control.send(child, bytes_of(std::to_string(sum)), Urgency::kUsual));
   }
-  if (sum != net.size() * (net.size() - 1) / 2) return internal_error("a wrong sum");
-  return exchange(net);  // so that no rank leaves before all are done
+  if (sum != transport.size() * (transport.size() - 1) / 2) return internal_error("a wrong sum");
+  return exchange(transport);  // so that no rank leaves before all are done
 }
 
 Status be_idle(ControlPlane& control) {
@@ -170,14 +171,14 @@ Status be_idle(ControlPlane& control) {
                       [](int, ConstBytes) { return Status::ok(); });
 }
 
-Status exchange_after_child(Transport& net) {
+Status exchange_after_child(Transport& transport) {
   const pid_t child = ::fork();
   if (child == 0) return Status::ok();  // the child runs every destructor
   int status = -1;
   if (::waitpid(child, &status, 0) != child || status != 0) {
     return internal_error("the child did not end well");
   }
-  return exchange(net);
+  return exchange(transport);
 }
 
 [[noreturn]] void orphan() {
@@ -225,18 +226,18 @@ Status run_rank(const std::vector<std::string>& args) {
   }
   std::vector<int> all(options.size);
   std::iota(all.begin(), all.end(), 0);
-  HVD_TRY_ASSIGN(const auto net, fabric->make_mesh(0, all, deadline));
+  HVD_TRY_ASSIGN(const auto transport, fabric->make_mesh(0, all, deadline));
   if (args[1] == "control" || args[1] == "idle") {
-    HVD_TRY_ASSIGN(const auto control, fabric->make_control(0, *net, deadline));
-    return args[1] == "idle" ? be_idle(*control) : add_up(*net, *control);
+    HVD_TRY_ASSIGN(const auto control, fabric->make_control(0, *transport, deadline));
+    return args[1] == "idle" ? be_idle(*control) : add_up(*transport, *control);
   }
-  if (args[1] == "exchange") return exchange(*net);
-  if (args[1] == "stream") return stream(*net);
-  if (args[1] == "wait") return wait(*net);
-  if (args[1] == "fork") return exchange_after_child(*net);
+  if (args[1] == "exchange") return exchange(*transport);
+  if (args[1] == "stream") return stream(*transport);
+  if (args[1] == "wait") return wait(*transport);
+  if (args[1] == "fork") return exchange_after_child(*transport);
   if (args[1] == "orphan") orphan();
-  if (args[1] == "heavy") return wait_heavily(*net);
-  if (args[1] == "meet") return meet(*net);
+  if (args[1] == "heavy") return wait_heavily(*transport);
+  if (args[1] == "meet") return meet(*transport);
   if (args[1] != "leave") return invalid_argument("no such task: " + args[1]);
   say("ok {}", now_us());
   return Status::ok();

@@ -23,7 +23,8 @@ namespace {
 // wait for the other ranks.
 using Connect = std::function<Result<std::unique_ptr<Transport>>(int rank)>;
 // The same for the control plane over a transport that `connect` made.
-using Control = std::function<Result<std::unique_ptr<ControlPlane>>(int rank, Transport& net)>;
+using Control =
+    std::function<Result<std::unique_ptr<ControlPlane>>(int rank, Transport& transport)>;
 
 struct World {
   Connect connect;
@@ -94,8 +95,8 @@ World fabric_world(const std::vector<int>& host_of, bool tags) {
     std::iota(all.begin(), all.end(), 0);
     return world->fabrics[rank]->make_mesh(/*communicator=*/0, all, deadline);
   };
-  made.control = [world](int rank, Transport& net) {
-    return world->fabrics[rank]->make_control(/*communicator=*/0, net,
+  made.control = [world](int rank, Transport& transport) {
+    return world->fabrics[rank]->make_control(/*communicator=*/0, transport,
                                               Deadline::after(std::chrono::seconds(30)));
   };
   return made;
@@ -192,9 +193,9 @@ std::vector<Status> outcomes_of_members(
   const World world = known.make_world(known.host_of(n));
   std::vector<std::unique_ptr<Transport>> ranks(n);
   std::vector<std::unique_ptr<ControlPlane>> controls(n);
-  return run(world.connect, ranks, [&](Transport& net) -> Status {
-    HVD_TRY_ASSIGN(controls[net.rank()], world.control(net.rank(), net));
-    return body(net, *controls[net.rank()]);
+  return run(world.connect, ranks, [&](Transport& transport) -> Status {
+    HVD_TRY_ASSIGN(controls[transport.rank()], world.control(transport.rank(), transport));
+    return body(transport, *controls[transport.rank()]);
   });
 }
 

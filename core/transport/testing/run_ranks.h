@@ -69,14 +69,16 @@ Status run_body(Body& body, Args&... args) {
 // rank is reported with its number.
 template <typename Body>
 void run_ranks(TransportKind kind, int n, Body body) {
-  expect_all_ok(kind,
-                outcomes_of_ranks(kind, n, [&](Transport& net) { return run_body(body, net); }));
+  expect_all_ok(kind, outcomes_of_ranks(kind, n, [&](Transport& transport) {
+                  return run_body(body, transport);
+                }));
 }
 
 template <typename Body>
 void run_members(TransportKind kind, int n, Body body) {
-  expect_all_ok(kind, outcomes_of_members(kind, n, [&](Transport& net, ControlPlane& control) {
-                  return run_body(body, net, control);
+  expect_all_ok(kind,
+                outcomes_of_members(kind, n, [&](Transport& transport, ControlPlane& control) {
+                  return run_body(body, transport, control);
                 }));
 }
 
