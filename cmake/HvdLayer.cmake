@@ -1,4 +1,6 @@
-# SPDX-License-Identifier: Apache-2.0 Parsing headers takes half of the compile time, and Google
+# SPDX-License-Identifier: Apache-2.0
+#
+# Parsing headers takes half of the compile time, and Google
 # Test is the largest part of it. All tests share one precompiled set of headers. With
 # HVD_FAST_BUILD the layers share another one and use unity builds; without it, as in the preset
 # dev, each source proves that it includes what it uses.

@@ -1,4 +1,6 @@
-# SPDX-License-Identifier: Apache-2.0 Cross-compiles for 64-bit Arm with Debian's compiler; tests
+# SPDX-License-Identifier: Apache-2.0
+#
+# Cross-compiles for 64-bit Arm with Debian's compiler; tests
 # run under qemu. `make arm64` first unpacks Debian's arm64 packages into build/arm64-root.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -1,5 +1,7 @@
 #!/bin/bash
-# SPDX-License-Identifier: Apache-2.0 make_sysroot.sh FOLDER [RELEASE [ARCHITECTURE PACKAGE…]]
+# SPDX-License-Identifier: Apache-2.0
+#
+# make_sysroot.sh FOLDER [RELEASE [ARCHITECTURE PACKAGE…]]
 # Unpacks packages of a Debian release into FOLDER, without installing them, to compile and link
 # against. The default is the C library of Debian 11 (glibc 2.31): make wheel SYSROOT=FOLDER then
 # makes a wheel for systems of that age. The packages are from this machine's mirror; apt checks

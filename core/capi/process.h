@@ -24,8 +24,8 @@ namespace hvd {
 // a job).
 class HVD_CAPABILITY("mutex") InterruptibleMutex {
  public:
-  // False if this thread was interrupted (base/interrupt.h).
-  bool lock() HVD_TRY_ACQUIRE(true) {
+  // False if this thread was interrupted (base/interrupt.h); the mutex is not held then.
+  [[nodiscard]] bool lock() HVD_TRY_ACQUIRE(true) {
     MutexLock lock(mutex_);
     while (taken_) {
       if (!free_.wait(mutex_, Deadline::never())) return false;

@@ -151,7 +151,7 @@ def differing_absent(entry: Entry) -> str:
     try:
         value()
     except Exception as error:
-        if "is not available yet" in str(error):
+        if "is not available yet" in str(error) or "is no longer available" in str(error):
             return ""
     return f"is there, although it is {entry.state}; change its line, and docs/migrating.md"
 

@@ -150,9 +150,9 @@ class _DistributedOptimizer(torch.optim.Optimizer, metaclass=Flat):
             self._allreduce_delay[p] = left
             if left > 0:
                 self._handles[p] = (None, None)
-            elif self._hvd_buckets and p in self._hvd_buckets:
+            elif bucket := self._hvd_buckets.get(p) if self._hvd_buckets else None:
                 self._handles[p] = (None, None)
-                buckets.start_when_complete(self, self._hvd_buckets[p])
+                buckets.start_when_complete(self, bucket)
             else:
                 self._handles[p] = self._allreduce_grad_async(p)
 
