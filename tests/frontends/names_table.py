@@ -21,7 +21,8 @@ The state of a name is one of these words:
 
 A name that is coming or gone must not exist, or a call of it has to raise "is not available
 yet" or "is no longer available". The text after the arrow is in the first column of a row of
-docs/migrating.md; the last column of the row names the replacement. The names below a module that is coming or gone are those of 0.28.
+docs/migrating.md; the last column of the row names the replacement. The names below a module that
+is coming or gone are those of 0.28.
 
 In a signature, arguments after `*` have an unknown position, `_`, `_1` and so on have an unknown
 name, and `=...` is an unknown default. `(__, *, a, b)` means that there are other arguments too.

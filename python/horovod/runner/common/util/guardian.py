@@ -5,15 +5,15 @@ guardian.py WHEN PIPE COMMAND...     exits with the command's code, or 128 + sig
 
 WHEN: "on-close" does not touch processes that outlive the command, "always" ends them too.
 
-The guardian is a separate process because the process at the other end of the pipe may be killed. It
-imports no part of the package, so that it starts quickly.
+The guardian is a separate process because the process at the other end of the pipe may be killed.
+It imports no part of the package, so that it starts quickly.
 
 The launcher has a guardian in C++ (launcher/guardian.h, and the walk of the process tree in
 launcher/processes.cc). This one exists because it must work wherever the Python package does, also
 without the horovodrun binary, and because its contract differs: it watches a pipe, and in mode
 "on-close" it keeps background processes. Both follow the same rules: find the descendants through
-the parents in /proc, signal all of them regardless of group and session, SIGTERM first, SIGKILL after
-five seconds, repeated for three seconds. A change here must be made there as well.
+the parents in /proc, signal all of them regardless of group and session, SIGTERM first, SIGKILL
+after five seconds, repeated for three seconds. A change here must be made there as well.
 """
 
 from __future__ import annotations
