@@ -29,13 +29,15 @@ namespace {
 using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 
-// Silence and grace together are less than ten seconds: after a cable is cut, no rank runs longer.
+// Silence and grace together are less than 10 s: no rank runs longer than that after a cable is
+// cut.
 constexpr milliseconds kSilenceTimeout{7'000};
 constexpr milliseconds kGraceAfterSilence{2'000};
 constexpr milliseconds kGrace{5'000};
 // Between SIGTERM and SIGKILL for processes that outlive all ranks.
 constexpr milliseconds kGraceForOrphans{1'000};
-// SIGKILL is repeated because a process may fork between the walk of the tree and the signal.
+// SIGKILL is repeated because a process may fork after the walk of the process tree and before the
+// signal.
 constexpr milliseconds kKillInterval{50};
 // A process that survives SIGKILL this long waits in the kernel; the agent reports it and gives up.
 constexpr milliseconds kKillTimeout{3'000};
@@ -59,8 +61,9 @@ struct Rank {
   bool ended = false;
 };
 
-// The event loop of one agent: one thread, no locks. It waits in Poller::wait(); only the host
-// checks before the start and the probes of the doctor block it otherwise, up to some seconds.
+// The event loop of one agent: one thread, no locks. It waits in Poller::wait(). Two other calls
+// block it, each for up to some seconds: the host checks before the ranks start, and the probes of
+// the doctor.
 class Agent {
  public:
   Agent(bool remote, Signals signals, std::unique_ptr<Poller> poller)
@@ -232,8 +235,8 @@ class Agent {
     ending_ = true;
     kill_from(Clock::now() + grace);
     if (grace.count() == 0) return;
-    // Not only to the process groups of the ranks: a process that left its group also gets the
-    // chance to exit cleanly.
+    // To all descendants, and not only to the process groups of the ranks: a process that has left
+    // its group can then exit cleanly too.
     signal_all(descendants(), SIGTERM);
   }
 
@@ -281,7 +284,8 @@ class Agent {
   bool nothing_runs() const { return (started_ && all_ended() && no_children_) || no_ranks(); }
   bool no_ranks() const { return ranks_.empty() && ending_; }
 
-  // All writers have ended. Forwards what is left in the pipes, then announces the end.
+  // Called when all processes of the job have ended. Forwards the output that is left in the pipes,
+  // then sends AgentDone.
   void drain(Clock::time_point now) {
     if (stopped_by_launcher_ && !drain_by_.has_value()) drain_by_ = now + kDrainTimeout;
     if (drain_by_.has_value() && now >= *drain_by_) discard_ = true;
@@ -374,7 +378,7 @@ class Agent {
   bool suspended_ = false;
   bool launcher_lost_ = false;
   bool stopped_by_launcher_ = false;
-  bool ending_ = false;  // SIGTERM was sent, or the ranks could not be started
+  bool ending_ = false;  // stop_ranks() was called
   bool orphans_signalled_ = false;
   bool no_children_ = false;  // waitpid reported ECHILD, or the rest cannot be killed
   bool discard_ = false;      // the output of a stopped job, after kDrainTimeout

@@ -13,6 +13,8 @@
 //                                |  StopRanks, loss, signal            v
 //                                +--> SIGTERM, grace, SIGKILL --> output drained --> AgentDone,
 //                                exit
+//
+// An orphan is a process that a rank started and that still runs after all ranks have exited.
 #pragma once
 
 namespace hvd::launcher {

@@ -44,8 +44,8 @@ class AgentLink {
   // Complete lines of standard error since the last call, without line ends. The last 4 KiB of the
   // stream also remain available through diagnostics().
   std::vector<std::string> take_error_lines();
-  // The last part of what the process wrote other than messages: text before the agent's preamble,
-  // then standard error. Explains why an agent did not start.
+  // The last part of the text that the process wrote: the text before the agent's preamble, then
+  // standard error. It explains why an agent did not start.
   std::string diagnostics() const;
 
   // Closes the connection. An agent that loses it stops its ranks and exits.

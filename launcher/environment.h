@@ -10,9 +10,10 @@
 
 namespace hvd::launcher {
 
-// Combines, later ones win: `own`, the environment of the host; `job.environment`; the variables of
-// this rank (HOROVOD_RANK, the rendezvous server, the secret). Returns "NAME=value" entries.
-// `interfaces` are the interfaces that the job is restricted to and that this host has.
+// Combines three sets of variables: `own`, the environment of the host; `job.environment`; those of
+// this rank (HOROVOD_RANK, the rendezvous server, the secret). If a variable is in several sets,
+// the last set wins. Returns "NAME=value" entries. `interfaces` are the interfaces that the job is
+// restricted to and that this host has.
 std::vector<std::string> rank_environment(const std::vector<std::string>& own,
                                           const StartRanks& job, const Slot& slot,
                                           const Endpoint& rendezvous,

@@ -6,9 +6,9 @@
 //
 // If the inner process is killed, its descendants become children of the outer process (a
 // subreaper), which kills them, including processes that left their group and session. If the outer
-// process is killed, the inner one gets SIGTERM exactly once. The outer process has a single thread
-// for this reason: PR_SET_PDEATHSIG sends a signal per thread of the parent, and mpirun takes a
-// second SIGTERM as permission to exit without its ranks.
+// process is killed, the inner one gets SIGTERM exactly once. The outer process has a single
+// thread, because PR_SET_PDEATHSIG sends one signal for each thread of the parent, and mpirun takes
+// a second SIGTERM as permission to exit without its ranks.
 #pragma once
 
 #include "base/function_ref.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent checks on its host before it starts ranks. The errors are complete sentences for
-// the user; the launcher prints them with the name of the host.
+// The checks of an agent on its host before it starts ranks. The errors are texts for the user; the
+// launcher prints them with the name of the host.
 #pragma once
 
 #include <string>
@@ -12,18 +12,19 @@
 
 namespace hvd::launcher {
 
-// The first address that accepts a connection and proves, by the job's secret, to be the rendezvous
-// server of this job. Tries all addresses at the same time: the launcher's host may have addresses
-// that this host cannot reach or that belong to another machine here (private networks). Blocks up
-// to 5 s. The error names all addresses.
+// The first address whose server accepts a connection and proves, by the job's secret, that it is
+// the rendezvous server of this job. Tries all addresses at the same time, because some may be
+// useless: this host may be unable to reach them, or they may belong to another machine in the
+// network of this host (private networks). Blocks up to 5 s. The error names all addresses.
 Result<Endpoint> find_rendezvous(const StartRanks& job);
 
 // The interfaces in `names` that this machine has. Hosts may have different names, so some may be
 // missing; kNotFound if all are.
 Result<std::vector<Interface>> interfaces_among(const std::vector<std::string>& names);
 
-// The names of the interfaces that ranks may use here: those of the job that this host has, the
-// loopback interface for a job on one host, or none, which means no restriction.
+// The names of the interfaces that ranks may use here. If the job has a list of interfaces: those
+// in the list that this host has. Otherwise, for a job on one host: the loopback interface.
+// Otherwise none, which means no restriction.
 Result<std::vector<std::string>> usable_interfaces(const StartRanks& job);
 
 // The job's directory if it exists here; otherwise the home directory (or "/"), with a warning.

@@ -14,7 +14,7 @@ namespace hvd::launcher {
 // Microseconds since 1970-01-01 UTC.
 int64_t wall_clock_us();
 
-// Blocks the calling thread, which is the agent's only one. After probe() the object serves a
+// Blocks the calling thread, which is the agent's only one. After probe() the object runs a
 // rendezvous server until it is destroyed, so that other hosts can measure the path to this one.
 class HostProbe {
  public:
@@ -22,7 +22,8 @@ class HostProbe {
   // is set if the rendezvous server could not be started.
   Findings probe(const ProbeHost& request);
   // Takes about a second: 0.3 s for latency, 0.7 s for bandwidth. Measures requests to the
-  // rendezvous server, authenticated, and encrypted if TLS is on, so tensors are at least as fast.
+  // rendezvous server. They are authenticated, and encrypted if TLS is on, so tensors are at least
+  // as fast.
   // Call probe() first. On failure `problem` of the result is set.
   Measurement measure(const MeasurePeer& peer) const;
 

@@ -11,7 +11,8 @@
 
 namespace hvd::launcher {
 
-// One rank: its host and its numbers in the job. All ranks are 0-based.
+// The place of one rank: its host and its numbers in the job, which start at 0. HostSlots::slots
+// (plan/hosts.h) is another thing: the number of ranks that a host can take.
 struct Slot {
   std::string host;  // as the user wrote it; an IPv6 address without brackets
   int rank = 0;
@@ -40,9 +41,9 @@ struct Launch {
   std::vector<std::string> command;
   std::vector<Slot> slots;  // in order of rank; the slots of a host are adjacent
   // Common to all ranks: the user's environment plus the variables of flags and config file. The
-  // agent adds the variables of each rank and the secret. Each host applies these variables on top
-  // of its own environment instead of replacing it, because host-specific variables are left out
-  // here: CUDA_VISIBLE_DEVICES of the launcher is valid for the ranks on its own host only.
+  // agent adds them to the environment of its host, and then adds the variables of each rank and
+  // the secret. Host-specific variables are left out here: CUDA_VISIBLE_DEVICES of the launcher is
+  // valid on the launcher's host only. The ranks have those of their own host instead.
   std::map<std::string, std::string> environment;
   std::string directory;  // the ranks' working directory
   RemoteShell shell;

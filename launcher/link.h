@@ -5,9 +5,11 @@
 //   launcher -> agent:  frame frame ...
 //
 // The start files of a login shell may print text before the agent starts. Link keeps up to 64 KiB
-// of it, to show it if the agent never starts, and begins to decode after the preamble. Frames
-// carry an authentication tag as on every connection, here with a key of zeros: ssh authenticates
-// the peer, and the tag detects bytes that a terminal or a shell on the way has changed.
+// of this text, to show it if the agent never starts, and begins to decode after the preamble.
+// Frames have a tag as on every connection, here with a key of zeros. ssh authenticates the peer;
+// the tag only detects bytes that a terminal or a shell on the way has changed.
+//
+// A Link has both directions. A link of the transport (core/transport/link.h) has one.
 #pragma once
 
 #include <optional>
@@ -35,8 +37,8 @@ class Link {
   // frame.
   Result<std::optional<Message>> next();
 
-  // send() queues, flush() writes without blocking. Write errors are not reported: the same loss
-  // also ends reading, and the messages that explain it arrive before that.
+  // send() queues, flush() writes without blocking. Write errors are not reported: fill() reports
+  // the same loss, after the messages that explain it.
   void send(const Message& message);
   void flush();
   // Blocks until everything is written, or until the deadline.

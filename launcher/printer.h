@@ -5,7 +5,7 @@
 //
 // A separate thread writes, so that a stopped terminal or a slow disk delays nothing else in the
 // launcher. The queue itself has no limit. The caller bounds it by granting credit to the agents:
-// take_written() reports how many bytes of which agent have left memory.
+// take_written() reports, for each agent, the number of bytes that have left memory.
 //
 // All public functions must be called from one thread.
 #pragma once
@@ -28,12 +28,12 @@ class Printer {
  public:
   // Creates the files of `options.directory`, if set, and starts the thread `hvd-output`. That
   // thread calls `wake` after each write, when take_written(), idle() or failure() may have
-  // changed; `wake` may be called until after the destructor and must own what it uses. Fails if a
-  // file cannot be created.
+  // changed. The thread may call `wake` even after the destructor, so `wake` must own the objects
+  // that it uses. Fails if a file cannot be created.
   static Result<std::unique_ptr<Printer>> start(const OutputOptions& options, int ranks,
                                                 std::function<void()> wake);
   // Does not wait for a write in progress, which may block without end: the thread is then
-  // detached. Output that was queued is lost; wait for idle() first to keep it.
+  // detached. Queued output is lost; to keep it, wait for idle() first.
   ~Printer();
 
   // Queues output of a rank. `owner` is returned by take_written(), here the index of the host.

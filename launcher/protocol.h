@@ -33,8 +33,8 @@ namespace hvd::launcher {
 
 enum class OutputStream : uint8_t { kStdout = 0, kStderr = 1 };
 
-// Interval of Alive between remote hosts. Both sides treat 7 s of silence as loss of the peer,
-// which detects a cut cable.
+// Interval of Alive between the launcher and a remote agent. Each side treats 7 s of silence as the
+// loss of the other side. So a cut cable is detected.
 inline constexpr std::chrono::milliseconds kAliveEvery{1'000};
 
 // ---- From the launcher --------------------------------------------------------------------------
@@ -62,7 +62,8 @@ struct GrantCredit {
   bool operator==(const GrantCredit&) const = default;
 };
 
-// Send SIGTERM now and SIGKILL to what is left after `grace_ms`; 0: SIGKILL at once.
+// Send SIGTERM now, and SIGKILL after `grace_ms` to the processes that are left. 0: SIGKILL at
+// once.
 struct StopRanks {
   uint32_t grace_ms = 0;
   bool operator==(const StopRanks&) const = default;
@@ -75,15 +76,13 @@ struct Suspend {
   bool operator==(const Suspend&) const = default;
 };
 
-// ---- From both
-// -----------------------------------------------------------------------------------
+// ---- From both ----------------------------------------------------------------------------------
 
 struct Alive {
   bool operator==(const Alive&) const = default;
 };
 
-// ---- From an agent
-// -------------------------------------------------------------------------------
+// ---- From an agent ------------------------------------------------------------------------------
 
 // The agent's first message.
 struct AgentReady {
@@ -129,8 +128,7 @@ struct AgentDone {
   bool operator==(const AgentDone&) const = default;
 };
 
-// ---- For horovodrun --doctor
-// ---------------------------------------------------------------------
+// ---- For horovodrun --doctor --------------------------------------------------------------------
 
 // Requests Findings, and starts a rendezvous server that other hosts can measure the path to.
 struct ProbeHost {

@@ -31,8 +31,8 @@ std::vector<std::string> remote_command(const RemoteShell& shell, const std::str
 SpawnOptions agent_on(const std::string& host, bool remote, const RemoteShell& shell,
                       std::chrono::seconds timeout);
 
-// Adds -i to `kubectl exec` in the script of the Kubernetes MPI operator (kubexec.sh), which
-// connects no standard input. The agent needs it. Returns other scripts unchanged.
+// Adds -i to `kubectl exec` in the script of the Kubernetes MPI operator (kubexec.sh). Without -i
+// the command has no standard input, and the agent needs one. Returns other scripts unchanged.
 std::string with_standard_input(std::string script);
 
 // Explains to the user why an agent did not start, and what to do. `status` is waitpid's status of

@@ -28,11 +28,13 @@ using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// For ssh to exit after its agent has.
+// Time limits.
+// Between the exit of an agent and the exit of the ssh that reached it.
 constexpr milliseconds kReapTimeout{1'000};
-// Between the end of a connection and the exit of its process, whose status explains the end.
+// Between the end of a connection and the exit of its process. The exit status explains the end of
+// the connection.
 constexpr milliseconds kAgentExitTimeout{1'000};
-// For queued output after an interrupted job, if the terminal or pipe does not accept it.
+// For writing the queued output of an interrupted job. The terminal or pipe may accept nothing.
 constexpr milliseconds kPrintTimeout{2'000};
 // Credit is returned in units of this size, which saves messages.
 constexpr uint64_t kCreditUnit = kOutputWindow / 4;
@@ -80,7 +82,8 @@ Timeouts timeouts_of(const Launch& launch) {
 }
 
 // The event loop of the launcher for one job. Everything here runs on one thread. `launch` must
-// outlive it. Indices `i` and `host` are those of Supervision::hosts().
+// outlive it. A size_t `i` or `host` is an index in Supervision::hosts(); an AgentState& `host` is
+// the agent of that host.
 class JobRunner {
  public:
   JobRunner(const Launch& launch, std::vector<HostPlan> hosts, Signals signals,
@@ -129,7 +132,7 @@ class JobRunner {
 
   // ---- Agents
 
-  // A failure is reported to the supervision like any other host that cannot be used.
+  // If the agent cannot be started, the supervision receives host_failed().
   void start_agent(size_t i) {
     SpawnOptions options =
         agent_on(plan(i).name, plan(i).remote, launch_.shell, launch_.start_timeout);
@@ -216,7 +219,7 @@ class JobRunner {
     }
   }
 
-  // Guards against a rank number that does not belong to the host: it would be used as an index.
+  // Guards against a rank that is not on this host: its number would be used as an index.
   bool is_on(size_t i, int rank) const {
     const auto& ranks = plan(i).ranks;
     return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
@@ -257,7 +260,7 @@ class JobRunner {
     }
   }
 
-  // A signal during finish() ends the waiting there.
+  // A signal that arrives during finish() ends the wait of finish().
   void on_signals() {
     while (const auto signal = signals_.next()) {
       if (signal->number == SIGCHLD) {
@@ -279,7 +282,7 @@ class JobRunner {
       if (host.link == nullptr || host.link->status().has_value()) continue;
       if (::waitpid(host.link->pid(), &status, WNOHANG) != host.link->pid()) continue;
       host.link->reaped(status);
-      // First handle what the process wrote before it exited.
+      // First handle the messages that the process wrote before it exited.
       while (on_input(i)) {
       }
       host.link->close();
@@ -288,8 +291,8 @@ class JobRunner {
     }
   }
 
-  // The process or its connection has ended. Before the host was ready, the messages of ssh explain
-  // it; afterwards it is a loss of the host.
+  // The process of the agent or its connection has ended. If the host was not ready yet, the
+  // messages of ssh explain the end. If it was ready, the host is lost.
   void on_agent_gone(size_t i) {
     AgentState& host = hosts_[i];
     host.exit_by.reset();
@@ -309,7 +312,8 @@ class JobRunner {
     supervision_.host_gone(i, why, Clock::now());
   }
 
-  // Ctrl-Z: a stopped launcher sends no Alive and receives none, so neither side may count silence.
+  // Ctrl-Z: a stopped launcher neither sends nor receives Alive. So neither side may measure
+  // silence while the launcher is stopped.
   void suspend() {
     send_all(Suspend{true});
     ::raise(SIGSTOP);
@@ -383,7 +387,7 @@ class JobRunner {
     if (host.link == nullptr) return;
     host.link->close();
     host.exit_by.reset();
-    // A local agent exits without the connection; ssh may wait for a host that is unreachable.
+    // A local agent exits when it loses the connection. ssh may wait for an unreachable host.
     if (plan(i).remote && !host.ended) end_shell(host);
   }
 
@@ -393,8 +397,8 @@ class JobRunner {
 
   // ---- The end
 
-  // All hosts have ended. Prints the failure report, waits for the output to be written and for the
-  // processes of ssh, then ends those that are left.
+  // Called when all hosts have ended. Prints the failure report, waits until the output is written
+  // and the ssh processes have exited, and then ends the ssh processes that are left.
   Status finish() {
     supervision_.tick(Clock::now());
     execute_decisions();
@@ -404,8 +408,8 @@ class JobRunner {
     }
     interrupted_ = false;
     const Deadline reap_by = Deadline::after(kReapTimeout);
-    // A terminal that accepts nothing (Ctrl-S) is waited for without limit until the user
-    // interrupts.
+    // A terminal may accept nothing (Ctrl-S). The launcher waits for it without limit, until the
+    // user sends a signal.
     const Deadline print_by =
         supervision_.was_interrupted() ? Deadline::after(kPrintTimeout) : Deadline::never();
     std::vector<PollEvent> events;
@@ -441,7 +445,8 @@ class JobRunner {
 };
 
 Result<int> try_run(const Launch& launch) {
-  // Before signals are blocked, so that a slow name service can be interrupted.
+  // hosts_of() asks the name service, which may be slow. It runs before signals are blocked, so
+  // that the user can interrupt it.
   std::vector<HostPlan> hosts = hosts_of(launch);
   if (const Status wrong = check_here(launch, hosts); !wrong.is_ok()) {
     return print_error(wrong.message(), kUsageError);

@@ -74,7 +74,7 @@ int wait_for(pid_t pid, Signals& signals) {
 Result<int> try_run(const ProgramLaunch& launch) {
   const bool one_host = std::all_of(launch.hosts.begin(), launch.hosts.end(),
                                     [](const HostSlots& host) { return is_local(host.name); });
-  // Before the rendezvous server starts its threads, which inherit the mask.
+  // Before the rendezvous server starts its thread, which inherits the mask.
   HVD_TRY_ASSIGN(Signals signals, Signals::block({SIGCHLD, SIGINT, SIGTERM, SIGHUP}));
   const Secret secret = Secret::generate();
   HVD_TRY_ASSIGN(const RendezvousService rendezvous,
@@ -86,7 +86,7 @@ Result<int> try_run(const ProgramLaunch& launch) {
     arguments[launch.file->argument] = file.path();
   }
   for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  // All addresses: the ranks of each host try which of them they can reach.
+  // All addresses: the ranks of each host find out which of them they can reach.
   const std::string where = fmt::format("{}", fmt::join(rendezvous.addresses, ","));
   ::setenv("HOROVOD_RENDEZVOUS", where.c_str(), 1);
   ::setenv("_HOROVOD_SECRET_KEY", secret.to_base64().c_str(), 1);

@@ -13,8 +13,8 @@
 namespace hvd::launcher {
 namespace {
 
-// For agents to report after an immediate SIGKILL (a second signal).
-constexpr Timeouts::Time kReportAfterKillTimeout{2'000};
+// For agents to report their end after an immediate SIGKILL, which a second signal causes.
+constexpr Timeouts::Time kKillTimeout{2'000};
 
 double in_seconds(Timeouts::Time time) { return static_cast<double>(time.count()) / 1000; }
 
@@ -36,7 +36,7 @@ Supervision::Supervision(std::vector<HostPlan> hosts, Timeouts timeouts, Time no
   }
 }
 
-// The runner prints it, in the order of the other decisions.
+// JobRunner prints the text, in the order of all decisions.
 void Supervision::print_message(std::string text) {
   decisions_.push_back({Decision::Kind::kPrint, 0, {}, std::move(text)});
 }
@@ -58,8 +58,8 @@ void Supervision::host_ready(size_t host, Time now) {
   check_start(now);
 }
 
-// Before the start the host is dropped and the job cannot start. After it the agent is stopping its
-// ranks and will still report AgentDone, so the host stays until host_done().
+// If no rank has started yet, the host is dropped and the job cannot start. Otherwise the agent is
+// stopping its ranks and will still send AgentDone, so the host stays until host_done().
 void Supervision::host_failed(size_t host, const std::string& why, Time now) {
   if (hosts_[host].stage == Stage::kEnded) return;
   print_message(fmt::format("horovodrun: host {}: {}", plans_[host].name, why));
@@ -102,8 +102,9 @@ void Supervision::host_done(size_t host, Time now) {
   }
 }
 
-// The agent is gone without AgentDone. If its ranks ran, the job fails; the agent, if it still
-// runs, kills them. Before the start, the loss counts like host_failed().
+// The connection to the agent has ended without AgentDone, or the agent is silent. If its ranks
+// ran, the job fails, and the agent kills its ranks if it still runs. If no rank has started yet,
+// the effect is that of host_failed().
 void Supervision::lose(size_t host, const std::string& why, Timeouts::Time grace, Time now) {
   if (hosts_[host].stage == Stage::kEnded) return;
   const bool running = hosts_[host].stage == Stage::kRunning;
@@ -121,8 +122,9 @@ void Supervision::heard_from(size_t host, Time now) { hosts_[host].heard = now; 
 
 void Supervision::rank_started(int rank, int pid) { ranks_[static_cast<size_t>(rank)].pid = pid; }
 
-// The first rank that fails ends the job. Within failure_window a rank that was killed by a signal
-// replaces one that exited by itself: the latter usually failed because it lost the former.
+// The first rank that fails ends the job. A rank that a signal killed within failure_window
+// replaces a failed rank that exited by itself: the loss of the killed rank usually caused that
+// exit.
 void Supervision::rank_exited(int rank, int status, Time now) {
   ranks_[static_cast<size_t>(rank)].status = status;
   if (status == 0) return;
@@ -151,7 +153,7 @@ void Supervision::interrupted(int signal, Time now) {
   stop(again ? Timeouts::Time(0) : timeouts_.grace, now);
 }
 
-// As for a program in a pipe whose reader has ended: the exit code is that of SIGPIPE.
+// The exit code is 128 + SIGPIPE, as for any program in a pipe whose reader has ended.
 void Supervision::output_failed(const std::string& why, Time now) {
   if (end_by_.has_value()) return;
   signal_ = SIGPIPE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides what the launcher does about events. Pure: events in, decisions out; run.cc executes
-// them.
+// Decides how the launcher reacts to events. Pure: events in, decisions out. run.cc executes the
+// decisions.
 //
 // Stages of a host:
 //
@@ -30,9 +30,9 @@ struct Timeouts {
   Time after_unreachable{5'000};  // for the other hosts, once one host has failed
   Time silence{7'000};            // of a remote host, before it counts as lost
   Time grace{5'000};              // between SIGTERM and SIGKILL
-  Time short_grace{2'000};        // the same after a silence, which has used up the time
+  Time short_grace{2'000};        // the same after a silence; both together are less than 10 s
   Time final_report{3'000};       // for agents to report their end after the grace period
-  Time failure_window{300};       // after the first failure, for a rank killed by a signal
+  Time failure_window{300};       // after the first failure; see failed_rank()
 };
 
 struct HostPlan {
@@ -45,7 +45,7 @@ struct Decision {
   enum class Kind {
     kStart,  // send StartRanks to `host`
     kStop,   // send StopRanks with `grace`
-    kDrop,   // close the connection and end its process
+    kDrop,   // close the connection; end the ssh of a host that has not sent AgentDone
     kPrint,  // print `text` to standard error
   };
   Kind kind;
@@ -54,7 +54,7 @@ struct Decision {
   std::string text;
 };
 
-// How far a rank is.
+// The progress of one rank.
 struct RankState {
   size_t host = 0;
   int pid = 0;

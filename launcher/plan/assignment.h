@@ -10,9 +10,9 @@
 
 namespace hvd::launcher {
 
-// Returns exactly `num_proc` slots, sorted by rank. Ranks fill the hosts in their order, one slot
-// after the other, so the last host in use may have free slots. local_size counts the ranks of a
-// host, not its slots. Fails if there are fewer slots than processes.
+// Returns exactly `num_proc` values, one for each rank, sorted by rank. Ranks fill the slots of the
+// hosts in the order of the hosts, so the last host in use may have free slots. local_size counts
+// the ranks of a host, not its slots. Fails if there are fewer slots than processes.
 Result<std::vector<Slot>> assign_slots(const std::vector<HostSlots>& hosts, int num_proc);
 
 }  // namespace hvd::launcher

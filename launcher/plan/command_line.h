@@ -6,7 +6,7 @@
 //   - if a flag is repeated, the last value wins;
 //   - the first word that is not a flag starts the command; all later words belong to it.
 //
-// There is no argument library here: common ones do not accept names such as -np, and the config
+// No library parses the arguments: common libraries do not accept names such as -np, and the config
 // file uses the same table of flags.
 #pragma once
 

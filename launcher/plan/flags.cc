@@ -17,8 +17,8 @@ bool in_range(const Flag& flag, double value) {
   return value >= flag.value.least && value <= flag.value.most;
 }
 
-// The words of YAML 1.1 and 1 or 0, in any case, so that the config file accepts what users write
-// there.
+// Accepts the words of YAML 1.1, in upper or lower case, and 1 and 0: users write all of them in
+// config files.
 bool read(const Flag& /*flag*/, std::string_view text, Options::Switch& field) {
   const std::string word = lower_case(text);
   const bool yes = word == "true" || word == "yes" || word == "on" || word == "1";

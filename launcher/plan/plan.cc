@@ -86,7 +86,7 @@ class Planner {
     return apply_config_file(*text, *options_.config_file, options_, plan_.warnings);
   }
 
-  // Also lets the core check the settings, so that one error replaces one error per rank.
+  // The core checks the settings here too. So the user sees one error, and not one error per rank.
   Status make_environment() {
     environment_ = exported_environment(system_.environment);
     add_flag_variables(options_, environment_);
@@ -227,7 +227,7 @@ class Planner {
   }
 
   // mpirun and jsrun run on this host, so they get the complete environment, including
-  // host-specific variables; the flags name what they export.
+  // host-specific variables. Their arguments name the variables that they export to the ranks.
   ProgramLaunch program_launch(const Resources& resources) const {
     ProgramLaunch launch;
     launch.environment = without_slot_variables(system_.environment);
@@ -240,8 +240,8 @@ class Planner {
     return launch;
   }
 
-  // Runs `mpirun --version` to recognise the implementation. Variables are exported by name: all
-  // exported ones, and the two that run_program() adds.
+  // Runs `mpirun --version` to recognise the implementation. mpirun exports variables by name:
+  // those of exported_environment(), and the two that run_program() adds.
   Result<Action> mpirun(const Resources& resources) {
     HVD_TRY(assigned(resources).status());
     const auto version = system_.output_of({"mpirun", "--version"});
@@ -276,7 +276,7 @@ class Planner {
     return Action(std::move(launch));
   }
 
-  // Without --binding-args a rank file places the ranks, which needs the resources of a node.
+  // Without --binding-args a rank file places the ranks. The file needs the resources of a node.
   Result<Action> jsrun(const Resources& resources) const {
     JsrunJob job{.command = command_, .output = options_.output_filename.value_or("")};
     HVD_TRY_ASSIGN(job.mpi_arguments, shell_words("--mpi-args", options_.mpi_args));
@@ -376,7 +376,8 @@ class Planner {
 
   // Other ----------------------------------------------------------------------------------------
 
-  // Uses the same hosts and shell as a job would. -np counts only for this machine alone.
+  // Uses the same hosts and shell as a job would. -np has an effect only if there is no list of
+  // hosts: it is then the number of slots of this machine.
   Result<Action> doctor() const {
     Doctor doctor;
     HVD_TRY_ASSIGN(doctor.hosts, given_hosts());

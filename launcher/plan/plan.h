@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides what horovodrun does: combines and checks the command line, the config file, the
 // environment and the allocation of the scheduler. Nothing of the job is started here, so errors
-// are found before there is anything to clean up. An error is one for the user to fix, and
+// are found before there is anything to clean up. The user can fix each of these errors, and
 // horovodrun exits with code 2.
+//
+// This Plan is not the plan of the engine, which is a list of responses (ARCHITECTURE.md).
 #pragma once
 
 #include <chrono>
@@ -42,10 +44,10 @@ struct ArgumentFile {
   size_t argument = 0;
 };
 
-// mpirun or jsrun starts the ranks and prints their output. horovodrun is its parent, runs the
-// rendezvous server until the program ends, and returns its exit code. run_program() adds
-// HOROVOD_RENDEZVOUS and _HOROVOD_SECRET_KEY to `environment`; `arguments` contains their names,
-// never their values.
+// A program, mpirun or jsrun, starts the ranks and prints their output. horovodrun is the parent of
+// the program, runs the rendezvous server until the program ends, and returns the exit code of the
+// program. run_program() adds HOROVOD_RENDEZVOUS and _HOROVOD_SECRET_KEY to `environment`;
+// `arguments` contains their names, never their values.
 struct ProgramLaunch {
   std::vector<std::string> arguments;  // including the program's name
   std::optional<ArgumentFile> file;
@@ -79,7 +81,7 @@ using Action = std::variant<PrintText, Doctor, Launch, ProgramLaunch, ElasticLau
 
 struct Plan {
   Action action;
-  // For the user: accepted settings that have no effect or another one than intended.
+  // For the user: settings that are accepted but have no effect, or not the intended effect.
   std::vector<std::string> warnings;
   // Settings of horovodrun's own log.
   LogLevel log_level = LogLevel::kWarning;

@@ -9,8 +9,8 @@
 
 namespace hvd::launcher {
 
-// `own` without the variables of a slot and of a rendezvous server: a rank of another job may have
-// started horovodrun, and its values would be wrong here.
+// `own` (the environment of horovodrun) without the variables of a rank and of a rendezvous server:
+// a rank of another job may have started horovodrun, and the values of that job are wrong here.
 Environment without_slot_variables(const Environment& own);
 
 // The same, also without variables that are valid on this host or in this process only: shell
