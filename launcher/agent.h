@@ -11,8 +11,7 @@
 //   connected --StartRanks--> running --all ranks exited--> orphans get SIGTERM, 1 s later SIGKILL
 //                                |                                     |
 //                                |  StopRanks, loss, signal            v
-//                                +--> SIGTERM, grace, SIGKILL --> output drained --> AgentDone,
-//                                exit
+//                                +--> SIGTERM, grace, SIGKILL ---> output drained --> AgentDone
 //
 // An orphan is a process that a rank started and that still runs after all ranks have exited.
 #pragma once

@@ -28,8 +28,7 @@ using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Time limits.
-// Between the exit of an agent and the exit of the ssh that reached it.
+// Time limits. This one: between the exit of an agent and the exit of the ssh that reached it.
 constexpr milliseconds kReapTimeout{1'000};
 // Between the end of a connection and the exit of its process. The exit status explains the end of
 // the connection.

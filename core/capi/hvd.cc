@@ -54,7 +54,8 @@ static_assert(static_cast<int>(hvd::kLastStatusCode) == HVD_ALREADY_EXISTS);
 static_assert(static_cast<int>(StatusCode::kPeerLost) == HVD_PEER_LOST);
 static_assert(static_cast<int>(StatusCode::kInternal) == HVD_INTERNAL);
 
-// The text of hvd_error(): error_literal, or error_text if that is null. A literal needs no memory.
+// The text of hvd_error(): error_literal, or error_text if error_literal is null. A literal needs
+// no memory.
 thread_local std::string error_text;
 thread_local const char* error_literal = "";
 
@@ -101,8 +102,8 @@ hvd_code guarded(Body body) {
 thread_local hvd_interrupted interrupted_by = nullptr;
 thread_local void* interrupted_context = nullptr;
 
-// For calls whose waits hvd_set_interrupt can end. Not for calls that may work on a job's
-// operations while they wait: an operation must not fail because one caller was interrupted.
+// For calls whose waits hvd_set_interrupt can end. Not for calls that may run the engine while they
+// wait: an operation must not fail because one caller was interrupted.
 template <typename Body>
 hvd_code interruptible(Body body) {
   return guarded([&] {
@@ -361,7 +362,8 @@ void point_at(std::weak_ptr<T>& pointer, const std::shared_ptr<T>& to) {
   if (pointer.owner_before(to) || to.owner_before(pointer)) pointer = to;
 }
 
-// Sets the caller's pointer before any thread can call `done`, which may release the operation.
+// Sets *handle before the submission: another thread may then call `done`, which may release the
+// operation.
 Status start_operation(const std::shared_ptr<Job>& job, int set, hvd::Operation::Ref ref,
                        hvd::SubmitHint hint, hvd_operation** handle) {
   HVD_TRY_ASSIGN(const std::shared_ptr<Engine> engine, job->engine(set));
@@ -378,7 +380,8 @@ Status start_operation(const std::shared_ptr<Job>& job, int set, hvd::Operation:
   return submitted;
 }
 
-// If there is no memory for a submission, the engine ends: the other ranks wait for this operation.
+// If there is no memory for a submission, the engine ends. Otherwise the other ranks would wait for
+// this operation.
 template <typename Body>
 hvd_code guarded_submission(const int32_t& set, Body body) {
   return guarded([&] {

@@ -16,7 +16,7 @@
 namespace hvd {
 namespace {
 
-// When the library is loaded.
+// Runs when the library is loaded.
 [[maybe_unused]] const bool kPrepared = (Pmix::prepare_exit(), prepare_openssl(), true);
 
 constexpr size_t kMostAside = 4096;  // operations, each of about 600 bytes
@@ -38,8 +38,8 @@ Status check_ranks(const Config& config, const std::vector<int>& ranks) {
   return Status::ok();
 }
 
-// Whether the list contains all ranks in order, which is the same as an empty list: some ranks may
-// pass the one and other ranks the other.
+// Whether the list contains all ranks in order. Such a list means the same as an empty list, and
+// some ranks may pass the full list while other ranks pass the empty one.
 bool is_everybody(const std::vector<int>& ranks, int size) {
   if (ranks.size() != static_cast<size_t>(size)) return false;
   for (int rank = 0; rank < size; ++rank) {
@@ -131,7 +131,8 @@ std::shared_ptr<Job> Process::own(std::unique_ptr<Job> job) {
   }
   return {job.release(), [this, over](Job* last) {
             delete last;
-            // In a child it is a copy, and a thread that the child does not have may hold the lock.
+            // In a forked child mutex_ is a copy, and it may be locked by a thread that the child
+            // does not have.
             if (fork_generation_.in_child()) return;
             MutexLock lock(mutex_);
             *over = true;

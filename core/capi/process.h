@@ -35,7 +35,7 @@ class HVD_CAPABILITY("mutex") InterruptibleMutex {
   void unlock() HVD_RELEASE() {
     MutexLock lock(mutex_);
     taken_ = false;
-    free_.notify_all();  // all, because the one that is woken may have been interrupted
+    free_.notify_all();  // wakes all threads, because a single one may have been interrupted
   }
 
   // Unlocks a mutex that the caller has locked.
@@ -63,15 +63,15 @@ class Process {
   // untouched, because a thread that the child does not have may hold its locks.
   static Process& current();
 
-  // Null if there is no job. The returned pointer keeps the Job alive, although the job may have
+  // Null if there is no job. The returned pointer keeps the object alive, also after the job has
   // ended.
   std::shared_ptr<Job> job() HVD_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return job_;
   }
 
-  // What a submission needs, fetched under one lock: the job (null if there is none) and an
-  // operation to use.
+  // The two objects that a submission needs, fetched under one lock: the job (null if there is
+  // none) and an operation to use.
   struct Submission {
     std::shared_ptr<Job> job;
     std::unique_ptr<hvd_operation> operation;
@@ -82,8 +82,8 @@ class Process {
 
   // Moves the job's secret from the environment to this object, for this start and later ones.
   void take_secret() HVD_EXCLUDES(mutex_);
-  // Does nothing while a job is running. Fills in config and round of `options`. If this thread is
-  // interrupted meanwhile, it fails and there is no job.
+  // Does nothing while a job is running. Fills in config and round of `options`. Fails if this
+  // thread is interrupted meanwhile; there is no job then.
   Status start(JobOptions options) HVD_EXCLUDES(changing_, mutex_);
   // Returns when no thread uses the job any more and the job is destroyed.
   void shutdown() HVD_EXCLUDES(changing_, mutex_);
@@ -99,9 +99,10 @@ class Process {
 
   InterruptibleMutex changing_;  // held while a job starts or ends
   RendezvousSetup rendezvous_ HVD_GUARDED_BY(changing_);
-  // Number of starts of a job, by its rendezvous and its ranks. The ranks of a job find each other
-  // under this number. Jobs of other ranks are not counted, because not all ranks of this job took
-  // part in them.
+  // For each pair of rendezvous address and list of ranks: the number of jobs that this process has
+  // started with them. The ranks of a job find each other under this number, so it must be equal on
+  // all of them. Jobs with other lists are not counted, because not all ranks of this job took part
+  // in them.
   std::map<std::pair<std::string, std::vector<int>>, int> rounds_ HVD_GUARDED_BY(changing_);
 
   // The last secret that was in the environment; null if there was none. Atomic, because a forked
@@ -113,9 +114,9 @@ class Process {
   CondVar ended_;
   std::shared_ptr<Job> job_ HVD_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<hvd_operation>> aside_ HVD_GUARDED_BY(mutex_);
-  // Becomes true when the last job is destroyed: threads that use it may keep it alive after
-  // shutdown() has released it. Each job has its own flag, so that the end of one job is not taken
-  // for the end of the next.
+  // Becomes true when the most recent job is destroyed. Threads that use the job may keep it alive
+  // after shutdown() has released it. Each job has its own flag, so that the end of one job is not
+  // taken for the end of the next.
   std::shared_ptr<bool> over_ HVD_GUARDED_BY(mutex_);
 };
 

@@ -47,13 +47,14 @@ Status RendezvousSetup::arrange(Config& config, const std::vector<int>& ranks, D
   return Status::ok();
 }
 
-// Ranks that were started by hand, by mpirun or by srun have no launcher that runs a rendezvous
-// server. The first rank runs it, if the address is one of its host and no process listens there.
+// mpirun and srun run no rendezvous server, and neither does a user who starts ranks by hand. Rank
+// 0 and the first rank of the job call this. The rank on whose host the address is runs the server,
+// if no process listens there yet.
 void RendezvousSetup::serve(const std::string& rendezvous, const Secret& secret, bool tls,
                             Deadline deadline) {
   if (served_ != nullptr && served_at_ == rendezvous) return;
-  // The name of this host may become known a moment later (Kubernetes). Half of the time is left
-  // for connecting, which reports what is wrong with the name.
+  // The name of this host may become known a moment later (Kubernetes). The other half of the time
+  // is for the client's connection, which reports the problem if the name stays unknown.
   const Deadline half = Deadline::after(deadline.remaining() / 2);
   auto endpoints = resolve(rendezvous, half);
   RetryPauses pauses(half);
@@ -61,7 +62,7 @@ void RendezvousSetup::serve(const std::string& rendezvous, const Secret& secret,
          pauses.pause()) {
     endpoints = resolve(rendezvous, half);
   }
-  if (!endpoints.is_ok()) return;  // connecting will report it
+  if (!endpoints.is_ok()) return;  // the client's connection will report it
   for (const Endpoint& endpoint : *endpoints) {
     RendezvousServerOptions options;
     options.bind = endpoint;
@@ -104,8 +105,8 @@ Status RendezvousSetup::meet_by_pmix(Config& config, int leader, Deadline deadli
   return Status::ok();
 }
 
-// Starts the rendezvous server of the jobs whose first rank this is. Returns its addresses and its
-// own new secret.
+// Starts the rendezvous server for the jobs whose first rank is this rank. Returns the addresses of
+// the server and a new secret of its own.
 Result<std::string> RendezvousSetup::serve_everywhere(const Config& config) {
   const Secret secret = Secret::generate();
   HVD_TRY_ASSIGN(const std::vector<Interface> here, public_interfaces(config.network_interfaces));

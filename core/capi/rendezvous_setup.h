@@ -4,8 +4,11 @@
 //   HOROVOD_RENDEZVOUS | started by    | rendezvous server
 //   -------------------+---------------+--------------------------------------------------------
 //   set                | our launcher  | that of the launcher
-//   set                | anything else | that of the first rank, at this address, if none is there
+//   set                | anything else | that of a rank, at this address, if none is there
 //   unset              | mpirun, srun  | that of the first rank; PMIx publishes its address
+//
+// The first rank is the first in the list of ranks that init() was given, and rank 0 without a
+// list. The code calls it `leader`; it is not the leader of a host (ARCHITECTURE.md).
 #pragma once
 
 #include <map>
@@ -24,14 +27,14 @@ namespace hvd {
 // Fills in `rendezvous` and `secret_key` of a config that lacks them, and starts the rendezvous
 // server if this rank runs it. kInvalidArgument names what is missing and how to provide it.
 //
-// A process has one RendezvousSetup for all jobs that it starts. Ranks leave a job and start the
-// next one at different times, so a rendezvous server that ended with rank 0's job would also end
-// the next job of the other ranks. One caller at a time.
+// A process has one RendezvousSetup for all jobs that it starts, so its rendezvous server outlives
+// a job. Ranks leave a job and start the next one at different times: if the server ended with the
+// job of its own rank, the next job of the other ranks would lose its server. One caller at a time.
 class RendezvousSetup {
  public:
   // `ranks`: the ranks that take part, out of those that were started; empty: all. Jobs of other
-  // ranks may start at the same time. A job of one rank needs no rendezvous, but its rank has to
-  // join PMIx if mpirun started it (net/pmix.h).
+  // ranks may start at the same time. A job of one rank needs no rendezvous server, but its rank
+  // has to join PMIx if mpirun started it (net/pmix.h).
   Status arrange(Config& config, const std::vector<int>& ranks, Deadline deadline);
 
  private:
@@ -44,7 +47,9 @@ class RendezvousSetup {
   std::string served_at_;  // HOROVOD_RENDEZVOUS when it was started
   // Set if this rank is the first of a job that meets by PMIx.
   std::unique_ptr<RendezvousServer> led_;
-  std::map<int, std::string> words_;  // words that ranks have published by PMIx, also this one
+  // The texts "addresses secret" that first ranks have published by PMIx, by rank; also that of
+  // this rank.
+  std::map<int, std::string> words_;
 };
 
 }  // namespace hvd

@@ -155,8 +155,8 @@ Status Job::connect(const Deadline& deadline) {
     }
     rendezvous_ = std::move(rendezvous).value();
   }
-  // Rank 0 publishes the identity before the ranks meet, and the other ranks read it afterwards, so
-  // they never wait for it.
+  // Rank 0 publishes the identity before it joins the fabric, and the other ranks read the identity
+  // after they have joined. So they never wait for it.
   if (rank_ == 0) HVD_TRY(agree_on_identity(fabric.round, deadline));
   HVD_TRY_ASSIGN(fabric_, Fabric::join(fabric, secret_, rendezvous_.get(), deadline));
   if (rank_ != 0) HVD_TRY(agree_on_identity(fabric.round, deadline));
@@ -226,7 +226,7 @@ Result<std::shared_ptr<Engine>> Job::make_engine(uint64_t communicator,
     }
   }
   EngineOptions options = engine_options(ranks, set);
-  // Keyed by the communicator, which is unique, because ids of removed sets are reused.
+  // The number of the communicator is unique; the id of a removed process set is used again.
   options.sealer = std::make_shared<const Sealer>(secret_, identity_, communicator);
   HVD_TRY_ASSIGN(auto engine, Engine::start(options, std::move(transport), std::move(control)));
   return std::shared_ptr<Engine>(std::move(engine));
@@ -380,8 +380,8 @@ void Job::shutdown() {
       if (id != kGlobalSet && set.engine != nullptr) engines.push_back(set.engine);
     }
   }
-  // If a process set has ended already, this rank is not the cause of the end: the operations of
-  // other ranks fail with that first reason.
+  // If a process set has ended already, this rank is not the cause of the end. The operations of
+  // other ranks then fail with the first reason.
   Status why = global_engine_->ended();
   for (const auto& engine : engines) {
     if (why.is_ok()) why = engine->ended();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The membership of one process in a job: its connections to the other ranks, and one engine for
-// each process set that it belongs to. init() makes one, shutdown() ends it; a process may do so
-// any number of times.
+// The part of one process in a job: its connections to the other ranks, and one engine for each
+// process set that it belongs to. init() makes a Job, and shutdown() ends it. A process may start
+// and end any number of jobs, one after the other.
 //
 // All functions may be called from any thread. Functions marked "collective" wait for other ranks.
 #pragma once
@@ -24,14 +24,14 @@
 namespace hvd {
 
 struct JobOptions {
-  Config config;  // with a rendezvous and a secret if there are several ranks
-  // The ranks that take part, of those that were started; empty: all. Their new rank is their index
-  // in this list.
+  Config config;  // with a rendezvous address and a secret if there are several ranks
+  // The ranks that take part, of those that were started; empty: all. The index in this list is the
+  // rank in the job.
   std::vector<int> ranks;
   // Process sets to make at the start, with ids 1, 2, …; the same on all ranks.
   std::vector<std::vector<int>> process_sets;
-  // 0 for the first job of this process, then 1, 2, …: part of the key under which the ranks meet
-  // at the rendezvous server.
+  // The number of earlier jobs of this process with the same rendezvous address and the same list
+  // of ranks: 0, 1, 2, … It is part of the keys at the rendezvous server (FabricOptions::round).
   int round = 0;
 };
 
@@ -45,7 +45,7 @@ struct RankAssignment {
   int cross_size = 1;
   bool homogeneous = true;  // all hosts have the same number of ranks
 };
-// From the hosts of all ranks.
+// Computes it from the hosts of all ranks.
 RankAssignment assignment_of(int rank, const Topology& topology);
 
 class Job {
@@ -56,7 +56,8 @@ class Job {
   static Result<std::unique_ptr<Job>> start(const JobOptions& options);
   ~Job();
 
-  // In the whole job: as the launcher has set it, or else from the hosts of all ranks.
+  // The rank assignment in the whole job. The launcher may have set local rank and cross rank;
+  // otherwise they follow from the hosts of all ranks.
   const RankAssignment& assignment() const { return assignment_; }
   const Config& config() const { return options_.config; }
 
@@ -65,8 +66,9 @@ class Job {
   Result<std::shared_ptr<Engine>> engine(int set) const HVD_EXCLUDES(mutex_);
 
   // Collective: all ranks of the job call it, in the same order.
-  // kInvalidArgument names ranks that are out of range or twice; kAlreadyExists a set of the same
-  // ranks; kPrecondition if ranks disagree, or HOROVOD_DYNAMIC_PROCESS_SETS is not set.
+  // kInvalidArgument: a rank is out of range or is in the list twice. kAlreadyExists: there is a
+  // set of the same ranks. kPrecondition: the ranks disagree, or HOROVOD_DYNAMIC_PROCESS_SETS is
+  // not set.
   Result<int> add_process_set(std::vector<int> ranks) HVD_EXCLUDES(mutex_);
   // Collective, as above. False if there is no such set, or it is the global one.
   Result<bool> remove_process_set(int set) HVD_EXCLUDES(mutex_);
@@ -81,8 +83,8 @@ class Job {
   // Returns when the file is complete.
   Status stop_timeline();
 
-  // Ends the job on all ranks: operations in flight fail. Returns once the neighbours in the tree
-  // of each process set have acknowledged it, or after the timeout of the job.
+  // Ends the job on all ranks: operations in flight fail. Returns once the neighbours in the
+  // control tree of each process set have acknowledged the end, or after the timeout of the job.
   void shutdown();
   // Ok, or the reason why the global process set has ended.
   Status ended() const;
@@ -123,7 +125,8 @@ class Job {
   std::shared_ptr<Engine> global_engine_;
   const ForkGeneration fork_generation_;
 
-  // Held during a whole collective change of the sets; mutex_ is held only to read or write sets_.
+  // Held from the start to the end of a collective change of the process sets. mutex_ is held only
+  // to read or write sets_.
   // Lock order: changing_sets_, then mutex_.
   Mutex changing_sets_;
   uint64_t next_communicator_ HVD_GUARDED_BY(changing_sets_) = 1;

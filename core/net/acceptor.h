@@ -6,19 +6,22 @@
 // another peer.
 //
 // When more than max_pending peers are in their handshake, the acceptor closes a random one of
-// those that have made the least progress. It does not close the oldest: a flood of silent
-// connections then ended every handshake that took longer than the flood needed to reach the bound.
-// A flood whose connections send hellos closes an honest peer only by chance, and clients try
-// again. No flood closes a peer that has proved itself and is still busy with TLS.
+// those that have made the least progress. It does not close the oldest one: a flood of silent
+// connections would then end every handshake that takes longer than the flood needs to reach
+// max_pending. If the connections of a flood send hellos, an honest peer is closed only by chance,
+// and clients try again. No flood closes a peer that has sent its proof and is still busy with TLS.
+//
+// Here and in the options, "handshake" includes the TLS handshake that follows net/handshake.h.
 //
 // Every refusal is logged, at most one line per second, with the number of lines left out.
 //
-//   Acceptor acceptor(std::move(listener), options, poller, kAcceptorToken, on_accepted);
+//   HVD_TRY_ASSIGN(auto acceptor, Acceptor::create(std::move(listener), secret, options, poller,
+//                                                  kAcceptorTokens, on_accepted));
 //   while (...) {
-//     HVD_TRY(poller.wait(events, acceptor.next_deadline()));
+//     HVD_TRY(poller.wait(events, acceptor->next_deadline()));
 //     for (const PollEvent& event : events)
-//       if (acceptor.owns(event.token)) acceptor.on_event(event);
-//     acceptor.expire();
+//       if (acceptor->owns(event.token)) acceptor->on_event(event);
+//     acceptor->expire();
 //   }
 #pragma once
 

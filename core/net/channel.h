@@ -5,9 +5,10 @@
 // One caller at a time. send() and recv() block. The other calls never block, so that one thread
 // with a poller can drive many channels.
 //
-// A Channel owns its connection. A lost connection (kPeerLost, without a rank: the owner has it)
-// and a received frame that is damaged or too long are permanent: every further call returns the
-// same failure. kTimeout leaves the channel usable: the rest of the message stays queued.
+// A Channel owns its connection. Two failures are permanent, and every further call returns them
+// again: a lost connection (kPeerLost, without the rank, which only the owner knows), and a
+// received frame that is damaged or too long. kTimeout leaves the channel usable: the rest of the
+// message stays queued.
 #pragma once
 
 #include <optional>

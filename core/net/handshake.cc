@@ -8,11 +8,12 @@ namespace {
 
 constexpr std::string_view kMagic = "hvdP";
 constexpr uint16_t kFlagTls = 1;
-// What a client sends if the server's proof is wrong. No honest proof is all zeros.
+// A client sends this if the server's proof is wrong. No valid proof is all zeros.
 constexpr std::array<std::byte, Handshake::kProofSize> kRefusal{};
 
-// Labels, so that values derived from one transcript for different purposes differ. None is the
-// beginning of another: two different pairs of label and transcript are never the same bytes.
+// The labels make values for different purposes differ, although they are derived from the same
+// transcript. No label is the beginning of another label, so two different pairs of label and
+// transcript are never the same bytes.
 constexpr std::string_view kServerProof = "hvd server proof:";
 constexpr std::string_view kClientProof = "hvd client proof:";
 constexpr std::string_view kClientKey = "hvd client to server key:";

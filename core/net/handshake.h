@@ -18,15 +18,15 @@
 //
 //   proof = HMAC-SHA-256(secret, label of the prover's role · client's hello · server's hello)
 //
-// The label of the role prevents an attacker from answering a challenge with the proof that the
-// same side made. The nonces prevent that a recorded proof is accepted again. All messages have a
-// fixed size, so a peer cannot lie about a length, and nothing is read beyond the handshake. A
-// client that finds the server's proof wrong sends 32 zeros, so that both sides can report the true
-// reason.
+// The label of the role prevents a reflection: an attacker cannot send a proof back to the side
+// that made it. The nonces prevent a replay: a recorded proof is not accepted again. All messages
+// have a fixed size, so a peer cannot lie about a length, and nothing is read beyond the handshake.
+// A client that finds the server's proof wrong sends 32 zeros, so that both sides can report the
+// true reason.
 //
 // The keys for messages and for TLS are derived from the secret and both hellos in the same way,
-// with other labels: each connection has its own keys, and only authenticated peers reach the TLS
-// library.
+// with other labels, so each connection has its own keys. TLS begins after the handshake, so only
+// authenticated peers reach the TLS library.
 //
 //   server: wait for hello ──▶ send hello · proof ──▶ wait for proof ──▶ kDone
 //   client: send hello ──▶ wait for hello · proof ──▶ send proof ──▶ kDone
@@ -62,7 +62,8 @@ class Handshake {
   virtual ~Handshake() = default;
 
   State state() const { return state_; }
-  // Whether the peer's hello has arrived, with our version and HOROVOD_TLS. A hello proves nothing.
+  // Whether the peer's hello has arrived and has our version and our HOROVOD_TLS. Any program can
+  // send a hello, so it does not authenticate the peer.
   bool has_hello() const {
     return state_ != State::kFailed && transcript_.size() == 2 * kHelloSize;
   }
@@ -90,8 +91,8 @@ class Handshake {
 
   // A whole message of `expected_` bytes is in `input_`.
   virtual void on_message() = 0;
-  // Fails as soon as one byte of the magic is wrong: a peer of another protocol may send fewer
-  // bytes than a hello, and we would wait for the rest.
+  // Fails as soon as one byte of the magic is wrong. A peer of another protocol may send fewer
+  // bytes than a hello has, and this side would wait for the rest.
   void check_magic();
   void expect(size_t bytes);
   void send(ConstBytes bytes);

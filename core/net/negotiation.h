@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns one connected socket into an authenticated stream: first the handshake, then TLS if the job
-// uses it. Never blocks. The client (authenticate.cc), which waits, and the acceptor, which serves
-// many peers, both drive it.
+// uses it. Never blocks. Two callers advance it: the client (authenticate.cc), which waits, and the
+// acceptor, which serves many peers. (The negotiation of tensors is in engine/negotiator.h.)
 //
 // Not thread-safe. Owns the socket until take().
 #pragma once

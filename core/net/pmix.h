@@ -37,9 +37,9 @@ class Pmix {
 
   // The rank that the launcher gave to this process.
   int rank() const;
-  // Publishes `word` under `key` to all ranks. Each key can be used once.
+  // Publishes `word`, a short text, under `key` to all ranks. Each key can be used once.
   Status tell(const std::string& key, std::string word);
-  // Waits for the word that `rank` publishes under `key`; kTimeout at the deadline. Can be
+  // Waits for the text that `rank` publishes under `key`; kTimeout at the deadline. Can be
   // interrupted (base/interrupt.h).
   Result<std::string> hear(int rank, const std::string& key, Deadline deadline);
 

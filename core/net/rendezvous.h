@@ -77,14 +77,14 @@ class RendezvousServer {
 // client usable; a lost connection (kPeerLost) does not. Failures name the address of the server.
 class RendezvousClient {
  public:
-  // Tries until the deadline, because the server, or its host name, may become available later than
-  // its clients. It also tries again if the connection is closed before it is authenticated. It
-  // does not try again after kUnauthenticated (another secret, so another job) or kPrecondition
+  // Tries until the deadline, because clients may start before the server, or before the name of
+  // its host is known. Also tries again if the connection is closed before it is authenticated.
+  // Does not try again after kUnauthenticated (another secret, so another job) or kPrecondition
   // (another version or another HOROVOD_TLS).
   static Result<std::unique_ptr<RendezvousClient>> connect(std::span<const Endpoint> where,
                                                            const Secret& secret, bool tls,
                                                            Deadline deadline);
-  // `places`: one or more texts as for resolve(), separated by commas.
+  // `places`: one or more addresses as for resolve(), separated by commas.
   static Result<std::unique_ptr<RendezvousClient>> connect(std::string_view places,
                                                            const Secret& secret, bool tls,
                                                            Deadline deadline);
@@ -95,8 +95,9 @@ class RendezvousClient {
   // Whether this process runs the rendezvous server, which then ends with the process.
   bool is_served_here() const;
 
-  // Time for the answer to a request that does not wait. The default is the time that connect() was
-  // given, but at most kMostPatience: a start must not wait for one answer longer than for all.
+  // Time limit for the answer to a request that does not wait for a key. The default is the time
+  // limit of connect(), but at most kMostPatience. So a start with a short limit does not wait
+  // longer than that limit for one answer.
   static constexpr std::chrono::milliseconds kMostPatience{30'000};
   void set_answer_timeout(std::chrono::milliseconds timeout) { answer_timeout_ = timeout; }
 
@@ -128,9 +129,9 @@ class RendezvousClient {
   Result<int64_t> add(std::string_view key, int64_t delta);
 
   // Makes this client rank `rank` of `group`, and a member of no other group. If its connection
-  // ends before it leaves the group, the rank is lost: every wait of a member of that group for a
-  // key that does not exist, now or later, fails with kPeerLost and the first rank that was lost.
-  // Without this, a rank that waits for the key of a dead rank would wait until its deadline.
+  // ends before it leaves the group, the rank is lost. From then on every member of the group that
+  // waits for a missing key fails with kPeerLost and the first rank that was lost. Without groups,
+  // a rank that waits for the key of a dead rank would wait until its deadline.
   Status enter_group(std::string_view group, int rank);
   Status leave_group();
   // Declares `rank` of our group lost. Returns kPeerLost with the first loss of the group, which
@@ -139,8 +140,8 @@ class RendezvousClient {
 
  private:
   explicit RendezvousClient(Channel channel);
-  // Calls `try_once` until it succeeds, fails with an error that a new try cannot cure, or the
-  // deadline passes.
+  // Calls `try_once` until it succeeds, until it fails with an error that another try cannot
+  // change, or until the deadline.
   static Result<std::unique_ptr<RendezvousClient>> connect_when_up(
       FunctionRef<Result<AuthenticatedStream>()> try_once, Deadline deadline);
   Status failed(const Status& why) const;
@@ -154,8 +155,8 @@ class RendezvousClient {
   // Sends the request of a wait, with id last_id_, and waits.
   Result<std::vector<ByteBuffer>> wait_values(ConstBytes request, size_t keys, Deadline deadline,
                                               FunctionRef<Status()> check);
-  // Ends the wait `wait_id`, which has timed out: kTimeout with the names of the missing keys. The
-  // values, if they arrived in the meantime.
+  // Ends the wait `wait_id`, which has timed out. Returns kTimeout with the names of the missing
+  // keys, or the values if they arrived in the meantime.
   Result<ByteBuffer> stop_wait(uint64_t wait_id, size_t keys);
 
   Channel channel_;

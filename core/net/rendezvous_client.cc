@@ -14,7 +14,7 @@
 namespace hvd {
 namespace {
 
-// For the answer to "which keys are missing" after a wait has timed out.
+// Time limit for the answer to kStopWait, which names the missing keys after a wait has timed out.
 constexpr std::chrono::seconds kMissingTimeout{1};
 // How often a wait calls its `check`.
 constexpr std::chrono::milliseconds kCheckEvery{50};
@@ -22,12 +22,11 @@ constexpr std::chrono::milliseconds kCheckEvery{50};
 // Tries before the first warning: about one second (net/retry_pauses.h).
 constexpr int kTriesInSilence = 8;
 
-// Whether a new try can succeed. Ranks and the process that runs the rendezvous server are started
-// together. A client that is first finds its connection refused (kUnavailable), or the server's
-// host name unknown (kNotFound). A connection that was closed before it was authenticated
-// (kPeerLost) is also tried again: a proxy whose backend is not up closes it, and so does an
-// acceptor that has too many connections. A peer of another job, version or HOROVOD_TLS stays so:
-// no new try.
+// Whether another try can succeed. Ranks and the process that runs the rendezvous server start at
+// the same time. A client that starts before the server finds its connection refused (kUnavailable)
+// or the server's host name unknown (kNotFound). A connection may also be closed before it is
+// authenticated (kPeerLost): by a proxy whose backend is not up yet, or by an acceptor that has too
+// many connections. Another job, version or HOROVOD_TLS does not change, so there is no other try.
 bool may_work_later(const Status& failure) {
   return failure.code() == StatusCode::kUnavailable || failure.code() == StatusCode::kNotFound ||
          failure.code() == StatusCode::kPeerLost;

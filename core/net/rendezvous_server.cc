@@ -16,8 +16,8 @@
 namespace hvd {
 namespace {
 
-// Tokens in the poller: one block of 2^32 for the acceptor of each address, then one for each
-// client.
+// Tokens in the poller: a block of 2^32 tokens for the acceptor of each address, then one token for
+// each client.
 constexpr uint64_t kAcceptorTokens = uint64_t{1} << 32;
 constexpr uint64_t kFirstClient = uint64_t{1} << 62;
 
@@ -55,7 +55,8 @@ class RendezvousServer::Loop {
     return Status::ok();
   }
 
-  // If it ends early, it closes all connections, so that clients fail at once.
+  // The body of the thread. If it ends early, it closes all connections, so that clients fail at
+  // once.
   void run() noexcept {
     try {
       run_until_stopped();
@@ -117,7 +118,8 @@ class RendezvousServer::Loop {
     ready_.push_back(id);
   }
 
-  // The answer may be for another client than the one being served: its wait has ended.
+  // `id` may be another client than the one that is served now: a request of one client can end the
+  // waits of other clients.
   void queue(uint64_t id, const ByteBuffer& answer) {
     const auto client = clients_.find(id);
     if (client == clients_.end()) return;
@@ -140,8 +142,8 @@ class RendezvousServer::Loop {
   Status serve(uint64_t id, Client& client) {
     Channel& channel = client.channel;
     HVD_TRY(channel.flush_some());
-    // Do not read further requests before the client has taken its answer: so a client can make us
-    // hold at most one answer.
+    // Do not read further requests before the client has read its answer. So the server holds at
+    // most one answer per client.
     while (!channel.wants_write()) {
       HVD_TRY_ASSIGN(const std::optional<ByteBuffer> request, channel.try_recv());
       if (!request.has_value()) break;

@@ -226,7 +226,8 @@ Status RendezvousTable::enter(ClientId client, std::string_view group, int32_t r
     return invalid_argument("the name of a group is longer than the limit of " +
                             std::to_string(limits_.key_bytes) + " bytes");
   }
-  // Groups without members are kept only for their loss; drop them when there are too many.
+  // A group without members is kept only to report its loss. Such groups are dropped when there are
+  // too many groups.
   if (groups_.size() >= kMostGroups) {
     std::erase_if(groups_, [](const auto& entry) { return entry.second.members.empty(); });
   }
@@ -346,7 +347,8 @@ Result<int64_t> RendezvousTable::add(std::string_view key, int64_t delta) {
 void RendezvousTable::try_finish(ClientId client) {
   Wait& wait = waits_.at(client);
   const size_t count = wait.keys.size();
-  // Starts at the key on which it slept, but tests all keys: another key may have been removed.
+  // Starts at the key on which the wait slept, but tests all keys: another key may have been
+  // removed.
   for (size_t i = 0; i < count; ++i) {
     const size_t index = (wait.blocked_on + i) % count;
     if (values_.count(wait.keys[index]) > 0) continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values of the rendezvous server and the waits of its clients, without a socket: requests in,
-// answers out, both as bytes. The server moves them between this table and its connections, one
-// frame each (net/frame.h). Fields are encoded as in net/codec.h.
+// answers out, both as bytes. The server moves requests and answers between this table and its
+// connections, one frame each (net/frame.h). Fields are encoded as in net/codec.h.
 //
 //   request: field | type                       answer: field   | type
 //   ---------------+-------------------         ----------------+---------------------------
@@ -82,14 +82,14 @@ class RendezvousTable {
   };
   struct Group {
     std::set<ClientId> members;
-    std::set<int32_t> left;    // ranks that left cleanly; they will set no more keys
+    std::set<int32_t> left;    // ranks that have left, cleanly or not; they will set no more keys
     std::optional<Loss> loss;  // the first one
   };
 
   Status set(std::string_view key, ConstBytes value);
   Result<int64_t> add(std::string_view key, int64_t delta);
-  // Answers the wait if all its keys exist, or if why_in_vain() gives a reason. Otherwise puts it
-  // to sleep on a key that does not exist.
+  // Answers the wait if all its keys exist, or if why_in_vain() returns a reason. Otherwise the
+  // wait sleeps on a key that does not exist.
   void try_finish(ClientId client);
   void wake(const std::string& key);
   void drop_wait(ClientId client);

@@ -37,8 +37,9 @@ class Sealer {
  public:
   static constexpr size_t kSize = sizeof(Digest);
 
-  // `job` differs between all jobs with the same secret. `process_set` is a number that no other
-  // process set of the job has or had.
+  // `job` is the identity of the job: random bytes that differ between jobs with the same secret.
+  // `process_set` is a number that no other process set of the job has or had (the number of the
+  // communicator).
   Sealer(const Secret& secret, ConstBytes job, uint64_t process_set);
 
   // Writes the seal of all bytes except the last kSize into the last kSize. kInvalidArgument if

@@ -3,8 +3,8 @@
 // (net/tagged_stream.h), or TLS (net/tls.h).
 //
 // One caller at a time, for both directions together. A Stream owns its socket. If the peer closed
-// the connection or crashed, calls fail with kPeerLost without a rank: the owner of the stream has
-// the rank. After a failure the stream cannot be used any more.
+// the connection or crashed, calls fail with kPeerLost, without the rank, which only the owner of
+// the stream knows. After a failure the stream cannot be used any more.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stream that is authenticated but not encrypted: an attacker on the network can read the bytes
-// but cannot change them unnoticed. They are sent in records with tags that only the two peers can
-// compute.
+// but cannot change them unnoticed. The bytes are sent in records, and each record has a tag that
+// only the two peers can compute.
 //
 //   record:
 //   offset     | bytes        | field
@@ -13,8 +13,8 @@
 // The key belongs to one connection and one direction. The nonce of the tag is the number of the
 // record, which both sides count from 0 and do not send. So a record that was changed, cut,
 // dropped, repeated, moved or taken from another connection has a wrong tag. read_some() and peek()
-// return no byte before its tag is verified. A changed length field may make the reader wait for
-// bytes that never arrive; the caller's deadline ends that wait.
+// return a byte only after the tag of its record is verified. A changed length field may make the
+// reader wait for bytes that never arrive; the caller's deadline ends that wait.
 //
 // GMAC is the cheapest tag of OpenSSL: 64 KiB take 7.7 us on one core (8.4 GB/s), where encryption
 // by AES-GCM takes 20 to 27 us; a record of a few bytes takes 0.25 us. Poly1305 has the same speed

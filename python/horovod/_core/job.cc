@@ -33,9 +33,9 @@ hvd_rank_list as_list(const Ranks& ranks) {
   return {ranks.data(), static_cast<int32_t>(ranks.size())};
 }
 
-// A list of the numbers that `get` writes into an array. Other threads add and remove sets
-// meanwhile, so the array can be too small: the loop asks again with the size of the last answer.
-// The numbers of one call that fits are consistent.
+// A list of the numbers that `get` writes into an array. Other threads may add and remove process
+// sets meanwhile, so the array can be too small. The loop then calls `get` again, with the size of
+// the last answer. All numbers of the list come from one call, so they are consistent.
 template <typename Get>
 PyObject* list_from(Get get) {
   Ranks numbers;
@@ -54,7 +54,7 @@ PyObject* list_from(Get get) {
 }
 
 // Removes the secret of the job from os.environ, which subprocess and multiprocessing pass on to
-// children. hvd_init removes it from the environment of the process. Keeps an exception that is
+// children. hvd_init removes it from the environment of the process. An exception that is set stays
 // set.
 void forget_secret() {
   PyObject* type = nullptr;

@@ -48,7 +48,7 @@ PyObject* rendezvous_port(PyObject* /*self*/, PyObject* capsule) {
   return server == nullptr ? nullptr : PyLong_FromLong(hvd_store_port(server));
 }
 
-// Without the GIL, because the end of the server's threads can take a moment.
+// Without the GIL, because the end of the server's thread can take a moment.
 PyObject* rendezvous_stop(PyObject* /*self*/, PyObject* capsule) {
   hvd_store* server = server_of(capsule);
   if (server == nullptr || PyCapsule_SetName(capsule, "stopped") != 0) return nullptr;

@@ -98,8 +98,8 @@ def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None 
     process_sets: process sets to register now, or "dynamic" to allow add_process_set later.
 
     Does nothing while a job is running. An exception of a signal handler, such as
-    KeyboardInterrupt, ends the wait: there is no job then, and init may be called again. Ranks that
-    wait for this rank fail.
+    KeyboardInterrupt, ends the wait. There is no job then, and init may be called again. The other
+    ranks, which wait for this rank, fail.
 
     Raises ValueError for wrong arguments, and StartError (a HorovodInternalError and ValueError) if
     the job cannot start.
@@ -118,7 +118,8 @@ def init(comm: Any = None, process_sets: str | Iterable[sets.ProcessSet] | None 
         set_ranks = mpi.agree_on_sets(comm, ranks, given)
     else:
         set_ranks = [process_set.ranks for process_set in given]
-    # Before the start: a signal handler may raise as soon as there is a job.
+    # Registered before the start, because a signal handler may raise an exception as soon as the
+    # job exists.
     atexit.unregister(shutdown)
     atexit.register(shutdown)
     try:
@@ -170,7 +171,7 @@ def stop_timeline() -> None:
 
 
 class HorovodBasics:
-    """The functions of this module as methods, for libraries that keep such an object."""
+    """The functions of this module as methods, for libraries that use an object of this class."""
 
     def __init__(self, pkg_path: str | None = None, *ext_path: str) -> None:
         self.Average, self.Sum, self.Adasum = Average, Sum, Adasum
