@@ -3,8 +3,9 @@
 // connections when a mesh first needs them, and watches all ranks for failures.
 //
 // Ranks on one host exchange data through shared memory, ranks on different hosts over TCP; this
-// needs no configuration. If all ranks are on one host nothing listens on the network. Every
-// connection is authenticated with the job secret before any of its bytes are interpreted.
+// needs no configuration. If all ranks are on one host, nothing listens on the network after
+// join(). Every connection is authenticated with the job secret before any of its bytes are
+// interpreted.
 #pragma once
 
 #include <chrono>
@@ -32,8 +33,9 @@ struct FabricOptions {
   int rank = 0;
   int size = 1;
   std::string host_name = "localhost";  // HOROVOD_HOSTNAME
-  // Prefix of this round's keys at the rendezvous server. An elastic job uses another name for each
-  // new set of ranks.
+  // The name of this round: the prefix of its keys at the rendezvous server. A round is the time
+  // from one join() of these ranks to their leave(). Each init() of a process begins a new round
+  // with another name; an elastic job will do so for each new list of ranks.
   std::string round = "0";
   // Names of the interfaces to listen on. Empty: all except loopback, or loopback if there is no
   // other.
@@ -46,15 +48,15 @@ struct FabricOptions {
   // Maps an address where this rank listens to the address that it publishes. Tests put a relay
   // between the two.
   std::function<Endpoint(const Endpoint& listening)> advertise;
-  // In the process that runs the rendezvous server: how long a failed join() keeps the server
-  // running for ranks that have not arrived yet, so that they learn the reason.
+  // Used in the process that runs the rendezvous server. A failed join() keeps the server running
+  // for this time, so that ranks that arrive later learn the reason.
   std::chrono::milliseconds linger{3'000};
   // Further kinds of links, preferred to shared memory and sockets, in this order; the same on
   // every rank.
   std::vector<LinkProviderFactory> providers;
 };
 
-// The membership of this process in one round of a job. One per process and round.
+// The connections of this process in one round of a job. One object per process and round.
 //
 // join() is collective over the job, make_mesh() and make_control() over the ranks of the mesh.
 // These calls come from one thread at a time; health() is safe from any thread. A fabric owns the
@@ -78,12 +80,12 @@ class Fabric {
   // The health that every mesh of this fabric checks. Fails with kPeerLost when a rank dies.
   Health& health();
 
-  // A transport between `ranks`: ranks of the job in any order, including this one. `communicator`
-  // is the same on all of them and used only once. Each communicator has its own connections, so
-  // that one set of ranks never waits for the bytes of another set. The fabric must outlive the
-  // transport. Fails in the same way on all ranks of a host. A host without shared memory uses
-  // sockets, which is not a failure. Fails with kPeerLost, for the whole job, if one of `ranks` has
-  // left without making the mesh.
+  // Makes a mesh: the transport between `ranks`, which are ranks of the job in any order, including
+  // this one. `communicator` is the same on all of them and used only once. Each communicator has
+  // its own connections, so that one list of ranks never waits for the bytes of another list. The
+  // fabric must outlive the mesh. Fails in the same way on all ranks of a host. A host without
+  // shared memory uses sockets, which is not a failure. Fails with kPeerLost, for the whole job, if
+  // one of `ranks` has left without making the mesh.
   Result<std::unique_ptr<Transport>> make_mesh(uint64_t communicator, const std::vector<int>& ranks,
                                                Deadline deadline);
 

@@ -20,8 +20,8 @@
 namespace hvd {
 namespace {
 
-// A connection attempt ends after this time and is repeated with twice the time, so that a failure
-// of the job is noticed between attempts.
+// Time limit of the first attempt to connect. Each further attempt has twice the time. Between
+// attempts the rank checks whether the job has failed.
 constexpr std::chrono::milliseconds kFirstPatience{2'000};
 // How long the best of several addresses is tried alone.
 constexpr std::chrono::milliseconds kHeadStart{250};
@@ -42,9 +42,9 @@ Result<AuthenticatedStream> Fabric::Impl::open(int to, Hello::Purpose purpose,
     if (health_.failed()) return health_.status();
     const StatusCode code = opened.status().code();
     if (code == StatusCode::kTimeout && !deadline.expired()) continue;
-    // The peer's acceptor may have had too many connections. Trying again is safe, since the peer
-    // has not received our greeting. A rank that has died or left refuses the next attempt, which
-    // is final.
+    // The peer's acceptor may have had too many connections. Another try is safe, because the peer
+    // has not received the greeting. If the peer has died or left, the next try is refused, and
+    // that failure is final.
     if (code == StatusCode::kPeerLost && pauses.pause()) continue;
     return opened.status().with_context((*directory_)[to].name());
   }
@@ -56,8 +56,8 @@ Result<AuthenticatedStream> Fabric::Impl::try_open(int to, Deadline deadline) {
   if (directory_->is_local(to)) {
     socket = connect_local((*directory_)[to].local_name, deadline);
   } else {
-    // Try the best address alone first: racing all of them leaves connections that the peer logs as
-    // failed handshakes.
+    // Try the best address alone first. If all addresses were tried at the same time, the peer
+    // would log the unused connections as failed handshakes.
     const std::vector<Endpoint> where = directory_->reachable(to);
     if (!where.empty()) {
       const Deadline head_start = Deadline::after(kHeadStart);

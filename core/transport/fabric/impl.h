@@ -55,7 +55,7 @@ class Fabric::Impl {
   const std::vector<std::string>& listening_on() const { return listening_on_; }
 
  private:
-  // What make_control() needs of a mesh that make_mesh() made. Exists as long as the mesh.
+  // The data of a mesh that make_control() needs. Exists as long as the mesh.
   struct Made {
     std::vector<int> ranks;  // of the job
     ShmGroup* shm_group;     // or null
@@ -78,12 +78,14 @@ class Fabric::Impl {
   Result<AuthenticatedStream> try_open(int to, Deadline deadline);
   // The receiving end of a data link, over a connection that `from` has opened.
   std::unique_ptr<InLink> make_in_link(int from, AuthenticatedStream peer) const;
-  // Between hosts each block of data has a tag, unless TLS protects it or the setting is `none`.
+  // Whether data to and from `peer` has tags: between hosts, unless TLS protects it or the setting
+  // is `none`.
   bool needs_tags(int peer) const;
-  // The status for a failure of the rendezvous. The loss of a rank also fails health_ and so all
-  // meshes.
+  // The status for a failed request to the rendezvous server. The loss of a rank also fails health_
+  // and so all meshes.
   Status rendezvous_failure(const Status& failure);
-  // The two kinds of links that every fabric has. `made` receives the group, for make_control.
+  // The providers of the two kinds of links that every fabric has. `made` receives the ShmGroup,
+  // for make_control().
   Result<std::unique_ptr<LinkProvider>> make_shm_provider(const CommunicatorContext& context,
                                                           Made& made);
   Result<std::unique_ptr<LinkProvider>> make_stream_provider(const CommunicatorContext& context)
@@ -99,7 +101,7 @@ class Fabric::Impl {
 
   // On the thread hvd-net.
   void run() noexcept;
-  // One round: waits for events and handles them.
+  // One iteration of the loop: waits for events and handles them.
   void serve();
   // Passes an authenticated connection to its owner, by the purpose in its greeting.
   Status on_peer(const Hello& hello, AuthenticatedStream peer);
@@ -115,7 +117,7 @@ class Fabric::Impl {
   std::optional<Topology> topology_;
   std::vector<std::string> listening_on_;
   WaitPolicy policy_;
-  bool entered_ = false;  // we are in the group of this round at the rendezvous server
+  bool entered_ = false;  // this rank is in the group of this round at the rendezvous server
 
   LifelineHolder lifelines_;  // installed on hvd-net
   std::unique_ptr<Poller> poller_;

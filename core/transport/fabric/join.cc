@@ -65,8 +65,8 @@ Status Fabric::Impl::join(Deadline deadline) {
 
 Status Fabric::Impl::give_up(const Status& why) {
   if (!entered_) return why;
-  // The rest only informs the other ranks. If the rendezvous server does not answer, this rank must
-  // not wait for the usual limit.
+  // The rest only informs the other ranks. If the rendezvous server does not answer, this rank
+  // waits for options_.linger only, and not for the usual limit.
   rendezvous_->set_answer_timeout(options_.linger);
   int lost = why.lost_rank();
   std::string text(reason_without_rank(why));
@@ -182,7 +182,7 @@ Status Fabric::Impl::connect_watches(Deadline deadline) {
     if (!opened.is_ok()) {
       if (health_.failed()) return health_.status();
       const Status& why = opened.status();
-      // Other ranks are connecting to this one and would wait for it, so the failure is spread.
+      // Other ranks connect to this rank and would wait for it. fail() sends them the failure.
       health_.fail(why.code() == StatusCode::kPeerLost || why.code() == StatusCode::kUnavailable ||
                            why.code() == StatusCode::kIo
                        ? peer_lost(peer, why.message())

@@ -8,7 +8,8 @@
 namespace hvd {
 namespace {
 
-// Pause of hvd-net after a failure that may repeat at once, so that it does not spin until the end.
+// Pause of hvd-net after a failure that may repeat at once, so that the thread does not spin until
+// the fabric is destroyed.
 constexpr std::chrono::milliseconds kPauseWithoutMemory{10};
 
 }  // namespace
@@ -64,14 +65,15 @@ int Fabric::Impl::watchable_pid(int peer) const {
 void Fabric::Impl::leave() {
   if (watch_ == nullptr || left_.exchange(true)) return;
   watch_->say_goodbye();
-  // So that no rank that makes a mesh waits for this one.
+  // Then no rank that makes a mesh waits for this one.
   if (std::exchange(entered_, false)) (void)rendezvous_->leave_group();
   health_.leave(aborted("this rank has left the job"));
   poller_->wake();
 }
 
-// The thread runs until here because it holds the lifelines of meshes that still exist. If it ended
-// earlier, the kernel would mark them, and the peers would report this process as dead.
+// The thread hvd-net runs until here because it holds the lifelines of meshes that still exist. If
+// it ended earlier, the kernel would set FUTEX_OWNER_DIED in them, and the peers would report this
+// process as dead.
 Fabric::Impl::~Impl() {
   leave();
   if (entered_) (void)rendezvous_->leave_group();

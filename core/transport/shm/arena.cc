@@ -29,8 +29,8 @@ struct alignas(64) PublishedFailure {
 namespace {
 
 constexpr size_t kPage = 4096;
-// A poll reads one cache line, the mark; a check also reads the health, the published failure and
-// the lifeline of the peer.
+// A poll reads one cache line, the progress word. A check also reads the health, the published
+// failure and the lifeline of the peer.
 constexpr int kPollsBetweenChecks = 64;
 
 // With more ranks the pages of the peers are mapped when they are first used. Otherwise every
@@ -142,13 +142,13 @@ Status Arena::wait_slowly(int peer, ArenaStage stage, uint64_t turn, Deadline de
     if (polls % kPollsBetweenChecks == 0) HVD_TRY(check_peer(peer));
     if (!backoff.pause()) continue;
     HVD_TRY(check());
-    // First has_left(), then the mark: raising the mark may have been the peer's last action.
+    // First has_left(), then the word: raising the word may have been the peer's last action.
     if (has_left(peer) && awaited.load() < turn) {
       return fail(peer_lost(job_ranks_[peer], "it left the job"));
     }
     if (std::exchange(before, seen) != seen) limit.restart();  // the peer makes progress
     if (limit.expired()) {
-      // The peer may have raised the mark since the last load.
+      // The peer may have raised the word since the last load.
       if (awaited.load() >= turn) return Status::ok();
       return fail(
           timeout_error(fmt::format("rank {} timed out waiting for rank {} on the same host, which "

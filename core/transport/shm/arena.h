@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the ranks of one host share for collectives, and the marks that synchronise them.
+// Memory that the ranks of one host share for collectives, and the progress words that synchronise
+// the ranks.
 //
 // Turns. A collective works in chunks; turn t is the t-th chunk since the arena was made. All ranks
 // run the same collectives in the same order, so they count turns alike.
@@ -11,8 +12,9 @@
 //   slots of rank 0    [   ] [   ] [   ] [   ] [   ]    turn t+1 uses the slot of turn t-4 again
 //   slots of rank 1    [   ] [   ] [   ] [   ] [   ]
 //
-// Stages. A rank announces what it has done by raising one of its two marks to t; peers wait for
-// marks. Nothing else synchronises:
+// Stages. Each rank has two progress words, one for each stage. A rank announces that it has
+// finished a stage of turn t by raising the word to t; peers wait for the word. Nothing else
+// synchronises:
 //
 //   kFilled   the rank's slot of turn t holds its input, or the rank has no input for this turn;
 //             and the rank no longer touches any slot of turn t-3 or earlier
@@ -125,7 +127,7 @@ class Arena {
   bool has_left(int peer) const;
 
  private:
-  // The marks of one rank, on a cache line that only this rank writes.
+  // The progress words of one rank, on a cache line that only this rank writes.
   struct alignas(64) ProgressLine {
     SharedWord words[kStages];
   };

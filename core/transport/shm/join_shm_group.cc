@@ -21,8 +21,8 @@ std::string text_of(const ByteBuffer& value) {
 
 }  // namespace
 
-// Each rank publishes its result under `key`/<local rank>: "ok " and, from local rank 0, the
-// descriptor of the segment; or "no " and the reason.
+// Each rank publishes its result under `key`/<local rank>. It is "ok ", to which local rank 0 adds
+// Segment::descriptor(); or it is "no " and the reason.
 Result<std::unique_ptr<ShmGroup>> ShmGroup::join(const ShmGroupOptions& options,
                                                  RendezvousClient& rendezvous,
                                                  LifelineHolder& lifelines, Health& health,
@@ -35,8 +35,8 @@ Result<std::unique_ptr<ShmGroup>> ShmGroup::join(const ShmGroupOptions& options,
   const auto still_whole = [&health] { return health.status(); };
   Result<std::unique_ptr<Segment>> segment = unavailable("not attached");
   std::string answer;
-  // Each rank allocates its own slots before it answers. Otherwise a rank without room for them
-  // would find out when the other ranks already use shared memory.
+  // Each rank allocates its own slots before it answers. Otherwise a rank without room for its
+  // slots would notice that only when the other ranks already use shared memory.
   const auto populate = [&](Result<std::unique_ptr<Segment>> made) {
     if (!made.is_ok()) return made;
     const Status populated = Arena::populate_slots((*made)->memory(), options.local_rank, ranks);

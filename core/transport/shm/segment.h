@@ -43,6 +43,7 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   Bytes memory() const { return memory_; }
+  // The text by which a peer attaches; not a file descriptor.
   const std::string& descriptor() const { return descriptor_; }
 
   // Removes the name of a kNamed segment; the memory stays. Call it once every peer is attached.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that the ranks of one host share for one communicator, in one segment of memory:
 //
-//   | arena                                             | control plane      | pipes         |
-//   | failure | marks by rank | lifelines | (page) slots | endpoints | rings | ranks × ranks |
+//   | arena                                              | control plane      | pipes         |
+//   | failure | progress words | lifelines | (page) slots | endpoints | rings | ranks × ranks |
 //
-// The pipe from local rank a to local rank b has the index a * ranks + b.
+// A pipe here is a ring of bytes in this memory, not a pipe of the kernel. The pipe from local rank
+// a to local rank b has the index a * ranks + b.
 #pragma once
 
 #include <memory>
@@ -43,8 +44,8 @@ class ShmGroup {
                                                 LifelineHolder& lifelines, Health& health,
                                                 Deadline deadline);
 
-  // Whether on all of `hosts` the ranks have joined their group, or will. Waits for the answer of
-  // every rank. All ranks get the same result.
+  // Waits for the answer of every rank of `hosts`. True if on each host all ranks can join their
+  // group. All ranks get the same result.
   struct HostMembers {
     std::string key;
     std::vector<int> job_ranks;

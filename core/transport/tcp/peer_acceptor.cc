@@ -16,7 +16,8 @@ namespace {
 // First token of connections that have not greeted yet. Acceptors use the numbers from 1 on in the
 // upper half of their tokens.
 constexpr uint64_t kPendingTokens = uint64_t{1} << 60;
-// They are authenticated, so they belong to the job; the limit guards against a faulty rank.
+// Most connections without a greeting. They are authenticated, so they belong to the job; the limit
+// guards against a faulty rank.
 constexpr size_t kMostPending = 4096;
 
 }  // namespace
@@ -124,7 +125,7 @@ void PeerAcceptor::greet(AuthenticatedStream peer) {
 
 void PeerAcceptor::advance(uint64_t token) {
   const auto found = pending_.find(token);
-  if (found == pending_.end()) return;  // the event happened before it was closed
+  if (found == pending_.end()) return;  // the event is older than the close
   PendingPeer& pending = *found->second;
   auto message = pending.reader.advance(*pending.peer.stream);
   if (!message.is_ok()) return refuse(token, message.status());

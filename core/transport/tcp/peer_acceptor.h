@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepts connections of peers: authenticates each one, reads its greeting and passes it on. A peer
-// that sends no greeting, or a wrong one, is logged and closed, without effect on other
-// connections.
+// Accepts connections of peers: authenticates each connection, reads its greeting (Hello in
+// tcp/wire.h), and passes the connection to OnPeer. If the greeting is missing or wrong, the
+// connection is logged and closed, without effect on other connections.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,8 @@ class PeerAcceptor {
   Poller& poller_;
   const OnPeer on_peer_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
-  std::map<uint64_t, std::unique_ptr<PendingPeer>> pending_;  // by token, which is by age
+  // Connections without a greeting, by token. Tokens grow, so the first one is the oldest.
+  std::map<uint64_t, std::unique_ptr<PendingPeer>> pending_;
   uint64_t next_token_;
 };
 

@@ -14,8 +14,8 @@
 namespace hvd {
 namespace {
 
-// The number identifies a namespace or device. It is 0 where the system does not show it: ranks on
-// such systems compare equal here, and the rest of their identity distinguishes them.
+// The result identifies a namespace or a device. It is 0 where the system does not show it. Ranks
+// on such systems have equal numbers, and the other fields of their records distinguish them.
 uint64_t inode_of(const char* path) {
   struct stat info {};
   return ::stat(path, &info) == 0 ? info.st_ino : 0;
@@ -107,7 +107,7 @@ std::vector<Endpoint> PeerDirectory::reachable(int peer) const {
       return same_address(own.endpoint, address.endpoint);
     });
     // Every machine has a loopback address, and many machines use the same bridge address for their
-    // containers: to another machine such an address would lead back to itself.
+    // containers. Such an address of another machine leads back to this machine.
     if ((address.loopback || ours) && !same_network(peer)) continue;
     const bool neighbour = std::any_of(mine.begin(), mine.end(),
                                        [&](const auto& own) { return same_subnet(own, address); });

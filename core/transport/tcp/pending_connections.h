@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds the connections that peers have opened to our communicators until these take them. A
-// connection may arrive before the communicator exists on this rank.
+// Holds the connections that peers have opened to communicators of this rank, until the
+// communicator takes them. A connection may arrive before the communicator exists on this rank.
+//
+// These connections have sent their greeting. The `pending_` of Acceptor are connections in their
+// handshake, and the `pending_` of PeerAcceptor are connections without a greeting.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ struct PeerRecord {
   std::vector<Address> addresses;  // where it listens for ranks of other hosts
   bool tags = false;               // whether its data links between hosts have tags
 
-  // Two ranks can share memory if and only if these are equal.
+  // Two ranks can share memory if and only if their identities are equal.
   std::string host_identity() const;
   // The rank's name in messages: "host b, pid 17".
   std::string name() const;
@@ -47,7 +47,8 @@ struct PeerRecord {
 ByteBuffer encode(const PeerRecord& record);
 Result<PeerRecord> decode_peer_record(ConstBytes bytes);
 
-// The first message on each connection.
+// The greeting: the first message on each connection between ranks, after the connection is
+// authenticated. (The hello of net/handshake.h is another message, before that.)
 struct Hello {
   enum class Purpose : uint8_t { kData = 1, kWatch = 2, kControl = 3 };
   std::string round;  // FabricOptions::round

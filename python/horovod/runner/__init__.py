@@ -74,7 +74,7 @@ def run(
     The other arguments are flags of horovodrun with the same meaning (docs/horovodrun.md).
 
     Raises RuntimeError if a rank raises an exception, which ends the job. The message names the
-    rank and contains its traceback; the exception itself is the cause. Raises ValueError for
+    rank and contains the traceback; `__cause__` is the exception of the rank. Raises ValueError for
     arguments that exclude each other.
     """
     num_proc = _deprecated(num_proc, np, "num_proc", "np")
@@ -158,8 +158,8 @@ def _output(name: str, stream: TextIO, by_mpirun: bool) -> Iterator[int | None]:
 
     A notebook's stream has no descriptor, so a pipe and a thread write to it.
 
-    by_mpirun: mpirun shows the output of a rank in pieces, mixed with those of other ranks. They
-        are joined to lines.
+    by_mpirun: mpirun shows the output of a rank in pieces, mixed with pieces of other ranks. The
+        thread joins the pieces of each rank to lines.
     """
     if not by_mpirun and _is_file(stream, _DESCRIPTORS[name]):
         yield None

@@ -20,7 +20,8 @@ from typing import Any, Callable, NamedTuple
 DEEPEST = 20  # levels of the search; objects may contain themselves
 LONGEST = 200  # characters of the pickler's message
 _GLOBAL_OPS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
-# A class with one of these methods chooses what is pickled, which need not be its attributes.
+# A class with one of these methods decides itself which values are pickled. They need not be its
+# attributes.
 _HOOKS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
 
 

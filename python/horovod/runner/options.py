@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of one run, as horovod.run and horovod.spark.run hand them to the code below."""
+"""The options of one run of horovod.run or horovod.spark.run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TextIO
 class OutputStreams:
     """The caller's streams for the output of the ranks. None: the run does not show that output.
 
-    stdout, stderr: receive what ranks write, each line with a label that names its rank.
-    messages: receives what ranks send by sparkdl.horovod.log_to_driver, without labels.
+    stdout, stderr: receive the output of the ranks, each line with a label that names its rank.
+    messages: receives the texts that ranks send by sparkdl.horovod.log_to_driver, without labels.
     plain_stdout: lines of standard output have no labels, and are in the executors' logs too.
     with_time: each label starts with the time.
     """
@@ -36,7 +36,7 @@ class RunOptions:
 
     num_proc: number of ranks; None lets the run choose.
     start_timeout: seconds until all ranks must have started; None for the setting's value.
-    use_mpi: mpirun starts the ranks, with `mpi_args`. use_gloo: it does not.
+    use_mpi: mpirun starts the ranks, with `mpi_args`. use_gloo: mpirun does not start them.
     network_interfaces: names of the interfaces that ranks may use; empty for all.
     executable: the Python interpreter of the ranks; None for the default of the run.
     verbose: 0 hides progress messages.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects between the process that calls run() and its ranks, through a rendezvous server.
+"""Passes objects between the process that calls run() and its ranks, by a rendezvous server.
 
 Keys on the server, all below "run/":
 
@@ -56,7 +56,8 @@ class Result:
 def cause_of(results: Mapping[int, Result]) -> tuple[int, Result] | None:
     """The rank whose exception ended the run, and its result; None if no rank raised one.
 
-    A HorovodInternalError usually is the consequence of another rank's exception, so that is last.
+    A HorovodInternalError usually is the consequence of another rank's exception. So it is returned
+    only if no rank raised another kind of exception.
     """
     failures = [(rank, result) for rank, result in sorted(results.items()) if result.error]
     failures.sort(key=lambda failure: isinstance(failure[1].error, HorovodInternalError))
@@ -126,7 +127,7 @@ class RendezvousClient:
     def append(self, name: str, obj: Any) -> None:
         """Append a small object to a queue, to which many clients append.
 
-        Waits while the queue holds more than two to three blocks, which bounds its memory.
+        Waits until the block two before its own is taken, which bounds the memory of the queue.
         """
         number = _core.rendezvous_add(self._client, f"run/{name}", 1) - 1
         earlier = f"run/{name}/taken/{number // BLOCK - 2}"
@@ -150,8 +151,8 @@ class RendezvousClient:
         block, last = divmod(number, BLOCK)
         if last == BLOCK - 1:
             _core.rendezvous_set(self._client, f"run/{name}/taken/{block}", b"")
-            # No writer can still wait for block - 3: a waiting writer is at least one block
-            # further.
+            # Only writers of block - 1 wait for the key of block - 3. None of them waits any more:
+            # all objects of block - 1 were taken, so all were written.
             _core.rendezvous_delete(self._client, f"run/{name}/taken/{block - 3}")
         return True, pickling.loads(data)
 
@@ -209,7 +210,8 @@ _address_and_secret: tuple[str, str] | None = None
 def client_of_rank() -> RendezvousClient:
     """Connect this rank to the server of its run, and remove the secret from the environment.
 
-    The server runs on the host of the launcher, so it has an address of HOROVOD_RENDEZVOUS.
+    The server runs on the host of the launcher. So its hosts are those in HOROVOD_RENDEZVOUS, and
+    only the port is another one.
     """
     global _address_and_secret  # noqa: PLW0603
     port = os.environ.pop(PORT)

@@ -12,7 +12,7 @@ __all__ = ["HorovodRunner", "run", "run_elastic"]
 
 
 def run_elastic(*_: Any, **__: Any) -> list[Any]:
-    """Not available yet: it needs the driver of elastic training.
+    """Not available yet: it needs elastic training, which is missing.
 
     Raises RuntimeError.
     """

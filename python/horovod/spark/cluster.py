@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Spark on which tasks run: that of a driver in this process, or of a Spark Connect server."""
+"""The Spark cluster that runs the tasks. Its driver is this process, or a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import time
 from collections.abc import Iterator
 from typing import Any, Callable, Protocol
 
-# Time limits for the first task slot and for each further one. On a busy machine a new application
-# had no slot after 10 s; the others followed soon after the first.
+# Time limits for the first task slot and for each further slot. On a busy machine a new application
+# had no slot after 10 s; the other slots followed soon after the first.
 FIRST_SLOT_SECONDS = 60.0
 SLOT_SECONDS = 10.0
 # The executors of an application register one by one in its first minute.
 YOUNG_SECONDS = 60.0
-SETTLE_SECONDS = 2.0  # wait for another slot if no setting tells the expected number
+SETTLE_SECONDS = 2.0  # wait for another slot if no setting gives the expected number of slots
 LOOK_SECONDS = 0.2  # interval of checks for slots
 WARN_SECONDS = 10.0  # interval of warnings about missing slots
 CANCEL_SECONDS = 60.0  # time limit for cancelled tasks to end
-# Between cancellations: the first one may be too early, before the job has begun.
+# Interval of cancellations. The first one may come before the Spark job has begun, without effect.
 CANCEL_INTERVAL_SECONDS = 1.0
 
 # The body of a Spark task: receives its index and the rows of its partition. The yielded values are
@@ -37,16 +37,16 @@ _runs = itertools.count()
 
 
 class Cluster(Protocol):
-    """The Spark of one run."""
+    """The Spark cluster of one run. A slot is a task slot."""
 
     def default_size(self, deadline: float = math.inf) -> int:
         """The number of tasks that can run at the same time, for a run without num_proc."""
 
     def is_in_driver(self) -> bool:
-        """Whether tasks run in the driver, whose standard error is then the executors' log too."""
+        """Whether tasks run in the driver. Its standard error is then also the executors' log."""
 
     def check_slots(self, wanted: int, deadline: float) -> None:
-        """Raise RuntimeError if that many tasks cannot run at the same time, if that is known."""
+        """Raise RuntimeError if it is known that `wanted` tasks cannot run at the same time."""
 
     def address(self) -> str:
         """The address by which executors reach this process."""
@@ -62,7 +62,7 @@ class Cluster(Protocol):
 
 
 def active() -> Cluster:
-    """The Spark of this process's session. RuntimeError if there is none."""
+    """The Spark cluster of the session of this process. RuntimeError if there is no session."""
     try:
         import pyspark
     except ImportError as error:
@@ -84,7 +84,7 @@ def active() -> Cluster:
 
 
 class Driver:
-    """A Spark whose driver is this process."""
+    """A Spark cluster whose driver is this process."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -98,13 +98,17 @@ class Driver:
         )  # the number of cores, unless a setting overrides it
         if slots:
             return min(slots, parallelism)
-        # Spark does not report slots, or has no executor yet. check_slots() waits for this number:
+        # Spark does not report slots, or has no executor yet. check_slots() waits for the number
+        # that is returned here.
         guess = promised_slots(self._conf) or parallelism // _cpus_per_task(self._conf)
         limit = _slots_on_demand(self._conf) if _allocates_dynamically(self._conf) else None
         return max(1, guess if limit is None else min(guess, limit))
 
     def _settled_slots(self, deadline: float) -> int | None:
-        """As slots(), after the executors of a young application have had time to register."""
+        """As slots(), but first waits for executors that may still register.
+
+        It waits only in the first YOUNG_SECONDS of an application.
+        """
         slots = self.slots()
         if self.is_in_driver() or _allocates_dynamically(self._conf) or self._age() > YOUNG_SECONDS:
             return slots
@@ -180,7 +184,7 @@ class Driver:
 
 
 class Connect:
-    """A Spark behind Spark Connect, whose executors can reach this process."""
+    """A Spark cluster behind Spark Connect. Its executors must be able to reach this process."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -227,7 +231,7 @@ class Connect:
 
 
 def _allocates_dynamically(conf: Any) -> bool:
-    """Whether Spark adds and removes executors. It does not support barrier jobs then."""
+    """Whether Spark adds and removes executors. Spark does not support barrier jobs then."""
     return conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
 
 
@@ -236,7 +240,7 @@ def _cpus_per_task(conf: Any) -> int:
 
 
 def promised_slots(conf: Any) -> int:
-    """The number of slots that the settings ask the cluster for; 0 if they do not tell."""
+    """The number of slots that the settings request; 0 if the settings do not contain it."""
     executors, slots = conf.get("spark.executor.instances"), _slots_per_executor(conf)
     if executors is not None and slots is not None:
         return int(executors) * slots
@@ -244,7 +248,7 @@ def promised_slots(conf: Any) -> int:
 
 
 def _slots_per_executor(conf: Any) -> int | None:
-    """None if no setting limits the cores of an executor: it has those of its host."""
+    """None if no setting limits the cores of an executor, which then has all cores of its host."""
     cores = conf.get("spark.executor.cores")
     if cores is None:
         return None
@@ -266,7 +270,7 @@ def _slots_on_demand(conf: Any) -> int | None:
 
 
 def check_on_demand(conf: Any, wanted: int) -> None:
-    """Raise RuntimeError for a run that dynamic allocation cannot serve: its tasks would wait."""
+    """Raise RuntimeError if the run can never have all its slots, or if Spark speculates."""
     if conf.get("spark.speculation", "false").lower() == "true":
         raise RuntimeError(
             "spark.speculation lets Spark start a slow task twice, but a rank can exist only once; "

@@ -42,7 +42,8 @@ class HorovodRunner:
     def run(self, main: Callable[..., Any], **kwargs: Any) -> Any:
         """Call main(**kwargs) on every rank and return the result of rank 0.
 
-        cloudpickle serializes both, so `main` should import what it needs itself.
+        cloudpickle serializes `main` and `kwargs`. So `main` should itself import the modules that
+        it needs.
         Raises RuntimeError if a rank fails, as horovod.spark.run does.
         """
         if self.num_processor < 0:

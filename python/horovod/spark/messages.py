@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that a rank sends to the driver, separately from its output."""
+"""Texts of log_to_driver and LogCallback: a rank sends them to the driver apart from its output."""
 
 from __future__ import annotations
 

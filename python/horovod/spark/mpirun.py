@@ -61,8 +61,8 @@ def command(assignments: list[protocol.RankAssignment], more: list[str]) -> list
         *("-bind-to", "none", "-map-by", "slot"),
         *("-mca", "pml", "ob1", "-mca", "btl", "^openib"),
         *("-mca", "plm", "rsh", "-mca", "plm_rsh_agent", agent),
-        # mpirun starts all daemons itself, because executors have no such remote shell, and all at
-        # once.
+        # mpirun starts all daemons itself, because the executors do not have this remote shell. It
+        # starts all of them at the same time.
         *("-mca", "plm_rsh_no_tree_spawn", "true"),
         *("-mca", "plm_rsh_num_concurrent", str(len(hosts))),
         # Daemons stay in the foreground, so that their tasks see them end.
@@ -73,7 +73,7 @@ def command(assignments: list[protocol.RankAssignment], more: list[str]) -> list
 
 
 class Mpirun:
-    """Runs mpirun in a thread while the body of the context runs. Leaving the context ends it.
+    """Runs mpirun in a thread while the body of the context runs. Leaving the context ends mpirun.
 
     task_settings: with an address that is valid on the driver.
     """
@@ -93,7 +93,8 @@ class Mpirun:
 
     def _run(self) -> None:
         try:
-            # A killed mpirun leaves its files, and runs that share a folder disturb each other.
+            # Each run has its own folder: a killed mpirun leaves its files, and runs that share a
+            # folder disturb each other.
             with tempfile.TemporaryDirectory(prefix="horovod-mpirun-") as folder:
                 code = self._run_in(folder)
             failed = f"mpirun failed with exit code {code}" if code else ""

@@ -49,7 +49,10 @@ class _Writer:
 
 @contextlib.contextmanager
 def shown(task_settings: protocol.TaskSettings, streams: OutputStreams) -> Iterator[None]:
-    """Show output while the body runs, and then the rest; after an exception for REST_SECONDS."""
+    """Show output while the body runs, and then the rest.
+
+    After an exception of the body, the rest is shown for at most REST_SECONDS.
+    """
     over = threading.Event()
     latest = float("inf")
 
@@ -62,8 +65,8 @@ def shown(task_settings: protocol.TaskSettings, streams: OutputStreams) -> Itera
             if there:
                 writer.add(piece)
                 number += 1
-        # Ranks that still run may write without end, so the rest is what exists now. A killed rank
-        # may have reserved a number without writing its piece.
+        # Ranks that still run may write without end, so the rest is the output that exists now. A
+        # killed rank may have reserved a number without writing its piece.
         for late in range(number, client.appended(protocol.OUTPUT)):
             if time.monotonic() > latest:
                 _log.warning("the last output of the ranks is not shown: there is too much of it")

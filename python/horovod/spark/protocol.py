@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The messages between the driver and its Spark tasks, through the rendezvous server of the run.
+"""The values that the driver and its Spark tasks exchange through the rendezvous server of the run.
 
-The server runs in the driver and authenticates its clients. Its secret reaches the tasks inside
-Spark's closure.
+The server runs in the driver and authenticates its clients. Its secret reaches the tasks as an
+argument of the function that Spark pickles and sends to them.
 
     Key                      Written by   Value
-    func                     driver       the function and its arguments, as of horovod.run
+    func                     driver       the function and its arguments, as in horovod.run
     task/<index>             task         TaskLocation: the task has started
     assignment/<index>       driver       RankAssignment of that task
     failed (queue)           task         Failure; also written by the driver if mpirun fails
     output (queue)           task         OutputPiece: output and messages of its rank, if shown
-    size, result/<rank>      rank         as of horovod.run
+    size, result/<rank>      rank         as in horovod.run
 
 If mpirun starts the ranks, its remote shell on the driver and the first task of each host also use:
 
@@ -18,6 +18,8 @@ If mpirun starts the ranks, its remote shell on the driver and the first task of
     command/<host>           shell        the command that mpirun runs on that host
     command_result/<host>    task         CommandResult
     over                     driver       mpirun has ended: the other tasks of all hosts end too
+
+A host is named by its host hash (host_hash.py). MESSAGES are texts of log_to_driver (messages.py).
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ ASSIGNMENTS, COMMAND, COMMAND_RESULT, OVER = (
 # The streams of a rank, by the names of the fields of OutputStreams.
 STDOUT, STDERR, MESSAGES = "stdout", "stderr", "messages"
 
-# Environment variables of a rank: its devices, and whether the driver shows its messages. Of ranks
-# that mpirun starts: the Python interpreter and working directory of the executor. Of mpirun's
-# remote shell: address and secret of the rendezvous server.
+# Environment variables. Of a rank: its devices, and whether the driver shows its messages. Of ranks
+# that mpirun starts: the Python interpreter and the working directory of the executor. Of mpirun's
+# remote shell: the address and the secret of the rendezvous server.
 DEVICES, SENDS_MESSAGES = "_HOROVOD_SPARK_DEVICES", "_HOROVOD_SPARK_SENDS_MESSAGES"
 PYTHON, FOLDER = "_HOROVOD_SPARK_PYTHON", "_HOROVOD_SPARK_FOLDER"
 RENDEZVOUS, SECRET = "_HOROVOD_SPARK_RENDEZVOUS", "_HOROVOD_SPARK_SECRET"
@@ -48,7 +50,7 @@ RENDEZVOUS, SECRET = "_HOROVOD_SPARK_RENDEZVOUS", "_HOROVOD_SPARK_SECRET"
 
 @dataclasses.dataclass(frozen=True)
 class TaskSettings:
-    """What a task needs to take part in a run; part of Spark's closure.
+    """The values that a task needs to take part in a run. Spark sends them with the task.
 
     addresses, secret, tls: of the rendezvous server.
     start_seconds: time limit for the rank assignment.
@@ -78,9 +80,9 @@ class TaskSettings:
 class TaskLocation:
     """The location of a task.
 
-    host: the host hash; tasks with the same one can share memory. name: the host name.
+    host: the host hash; tasks with the same hash can share memory. name: the host name.
     attempt: Spark's number of the attempt; above 0 if a first attempt was lost.
-    devices: addresses of the GPUs that Spark assigned to the task.
+    devices: the GPUs that Spark assigned to the task, by Spark's "addresses", such as "0".
     """
 
     host: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The remote shell of mpirun, instead of ssh: runs a command in an executor and waits for its end.
+"""Replaces ssh as the remote shell of mpirun: runs a command in an executor, and waits for its end.
 
 remote_shell.py HOST COMMAND...
 """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of a run: starts the tasks, assigns ranks, waits, and returns the results."""
+"""The part of a run on the driver: starts the tasks, assigns ranks, waits, and returns the results.
+
+A job in this file is a Spark job: the tasks of one run. A slot is a task slot of Spark.
+"""
 
 from __future__ import annotations
 
@@ -56,9 +59,9 @@ def run(
     use_mpi: mpirun starts the ranks, with `extra_mpi_args`, and shows their output. By default, or
         with use_gloo, the tasks start them.
     env: variables of the ranks in addition to those of the executors; None unsets one.
-    stdout, stderr: streams for the output of the ranks, each line with its rank. By default the
-        output is in the logs of the executors. A shell or notebook shows standard output too,
-        without ranks.
+    stdout, stderr: streams for the output of the ranks, each line with a label that names its rank.
+        By default the output is in the logs of the executors. A shell or notebook shows standard
+        output too, without labels.
     verbose: 0 hides the number of processes.
     nics: names of the network interfaces that ranks may use; a list, or a text with commas.
     prefix_output_with_timestamp: each line of output starts with the time.
@@ -177,7 +180,7 @@ class _Ranks:
         """Wait for the tasks, and send each its rank assignment.
 
         Returns the assignments in order of ranks. Raises RuntimeError if a task does not start
-        before the deadline, or if the job ends.
+        before the deadline, or if the Spark job ends.
         """
         warned = time.monotonic()
         locations: list[protocol.TaskLocation] = []
@@ -216,7 +219,7 @@ class _Ranks:
         return sum(self._server.receive(name, 0)[0] for name in names)
 
     def _wait(self) -> None:
-        """Wait for the end of the job, or until END_SECONDS after the first failure."""
+        """Wait for the end of the Spark job, or until END_SECONDS after the first failure."""
         deadline = float("inf")
         while not self._job.has_ended() and time.monotonic() < deadline:
             if self._take_failure(LOOK_SECONDS) and deadline == float("inf"):
@@ -235,8 +238,8 @@ class _Ranks:
             pass
         results = self._server.results()
         cause = rendezvous.cause_of(results)
-        # If a rank dies, the other ranks raise HorovodInternalError, perhaps before its task
-        # reports the death. The dead rank is the cause.
+        # If a rank dies, the other ranks raise HorovodInternalError, perhaps before the task of the
+        # dead rank reports the death. The dead rank is the cause.
         dead = [failure for failure in self._failures if failure.rank not in results]
         if cause and not (dead and isinstance(cause[1].error, HorovodInternalError)):
             rank, result = cause

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backends run the function of a training. Any object with the methods of Backend can be one."""
+"""Backends of Spark runs: objects that run a training function on ranks.
+
+Any object with the methods of Backend can be one. They have no relation to the engine's backends.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ import threading
 from horovod.runner.common.util import lines
 
 # Spark copies standard output and standard error of its Python workers to the standard error of the
-# executor, each with its own thread. Lines on only one of the two do not cut each other.
+# executor, each with its own thread. Lines of the two streams could cut each other, so this log
+# writes to one of them only.
 STDERR = 2
 LONGEST = 64 << 10  # bytes after which an unfinished line is written as a line
 

@@ -17,7 +17,10 @@ from horovod.spark import protocol
 def assignment_of(
     assignments: list[protocol.RankAssignment], host: str, local_rank: int, rank: int
 ) -> protocol.RankAssignment:
-    """The assignment of a process of mpirun, whose arguments may order the ranks differently."""
+    """The assignment of a process that mpirun started as `rank`.
+
+    mpirun may number the ranks in another order than the driver, so host and local rank decide.
+    """
     for assignment in assignments:
         if (assignment.host, assignment.local_rank) == (host, local_rank):
             return dataclasses.replace(assignment, rank=rank)

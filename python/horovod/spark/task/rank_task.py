@@ -3,7 +3,8 @@
 
 The rank is a process of its own, because Spark reuses Python workers: the environment and the
 threads of one run would remain in the next. With mpirun, the first task of a host runs mpirun's
-daemon instead, which starts the ranks of that host, and the other tasks wait for its end.
+daemon instead. The daemon starts the ranks of that host, and the other tasks of the host wait until
+mpirun has ended.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def run(task_settings: protocol.TaskSettings, index: int, _: Iterator[Any]) -> I
         _run_for_mpirun(task_settings, client, assignment.host)
     else:
         while not client.get(protocol.OVER, WAIT_SECONDS)[0]:
-            pass  # the end of the driver ends this too
+            pass  # get() raises an exception when the driver ends
     yield assignment.rank
 
 
@@ -85,9 +86,9 @@ def _environment(task_settings: protocol.TaskSettings) -> dict[str, str]:
 
 
 def _paths_of_the_job() -> list[str]:
-    """The folders of modules that were sent with the job.
+    """The folders of modules that were sent with the Spark job.
 
-    They do not include the folders of this Python: the rank may run with another one.
+    They do not include the folders of this Python interpreter: the rank may run with another one.
     """
     folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     folders += [*site.getsitepackages(), site.getusersitepackages()]
@@ -159,7 +160,8 @@ def _send_to_driver(
 def _forward(stream: BinaryIO, rank: int, outlets: list[Callable[[bytes], None]]) -> None:
     """Pass the output of a rank to all outlets, and b"" at the end.
 
-    Reads on after an outlet fails: a rank would block if its pipe were full.
+    An outlet is a function that takes bytes. If one fails, it gets no more output, but the function
+    reads on: a rank would block if its pipe were full.
     """
     data = None
     while data != b"":

@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import re
 
-# Variables with a meaning on one host or in one shell only, and the secret, which has its own way.
+# Variables with a meaning on one host or in one shell only, and the secret, which is sent in
+# another way.
 _STAYS = re.compile(r"BASH_FUNC_.*|OLDPWD|.*CUDA_VISIBLE_DEVICES|_HOROVOD_SECRET_KEY")
 
 # Variables of rank and size, by launcher: horovodrun, Open MPI, PMI.

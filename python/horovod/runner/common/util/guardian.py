@@ -3,17 +3,18 @@
 
 guardian.py WHEN PIPE COMMAND...     exits with the command's code, or 128 + signal
 
-WHEN: "on-close" does not touch processes that outlive the command, "always" ends them too.
-
-The guardian is a separate process because the process at the other end of the pipe may be killed.
-It imports no part of the package, so that it starts quickly.
+WHEN: "on-close" ends processes only when the pipe is closed, so processes that outlive the command
+continue. "always" ends such processes too. The guardian is a separate process because the process
+at the other end of the pipe may be killed. It imports no part of the package, so that it starts
+quickly.
 
 The launcher has a guardian in C++ (launcher/guardian.h, and the walk of the process tree in
 launcher/processes.cc). This one exists because it must work wherever the Python package does, also
-without the horovodrun binary, and because its contract differs: it watches a pipe, and in mode
-"on-close" it keeps background processes. Both follow the same rules: find the descendants through
-the parents in /proc, signal all of them regardless of group and session, SIGTERM first, SIGKILL
-after five seconds, repeated for three seconds. A change here must be made there as well.
+without the horovodrun binary, and because its task differs: it watches a pipe, and in mode
+"on-close" it keeps background processes. This guardian and the launcher's agent follow the same
+rules: find the descendants through the parents in /proc, signal all of them regardless of group and
+session, SIGTERM first, SIGKILL after five seconds, repeated for three seconds. A change here must
+be made there as well.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def command(when: str, pipe: int) -> list[str]:
 
 
 def descendants() -> list[int]:
-    """Who has been started by this process, by those, and so on, in groups of their own as well."""
+    """The children of this process, their children, and so on, regardless of process group."""
     children: dict[int, list[int]] = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has just ended
@@ -63,7 +64,7 @@ def send(number: int) -> None:
 
 
 def are_gone(child: subprocess.Popen[bytes], seconds: float, number: int = 0) -> bool:
-    """Whether all of them end within that time; until then they are sent a signal."""
+    """Whether all descendants end within `seconds`; until then they get signal `number`, if set."""
     latest = time.monotonic() + seconds
     while time.monotonic() < latest:
         if number:
@@ -74,7 +75,7 @@ def are_gone(child: subprocess.Popen[bytes], seconds: float, number: int = 0) ->
                 pass
         if not descendants():
             return True
-        # There is nothing to wait on for other people's children.
+        # The kernel offers no wait for processes that are not children of this process.
         time.sleep(LOOK_SECONDS)
     return False
 
@@ -92,7 +93,7 @@ def main(when: str, pipe: int, words: list[str]) -> int:
     os.set_blocking(waking, False)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    # Those whose parents have ended become children of this process.
+    # Descendants whose parents have ended become children of this process.
     _prctl(_SET_CHILD_SUBREAPER, 1)
     try:
         child = subprocess.Popen(

@@ -16,8 +16,9 @@ def host_hash(salt: str | None = None) -> str:
     salt: processes with different salts count as different hosts.
     """
     name = socket.gethostname()
-    # Ranks compare the same values, and share memory if all of them are equal. The network
-    # namespace is one: two namespaces may have the same host name, but not the same 127.0.0.1.
+    # Ranks compare HOROVOD_HOSTNAME, the boot id and the device of /dev/shm, and share memory if
+    # all three are equal (core/transport/tcp/wire.cc). The hash also has the network namespace: two
+    # namespaces may have the same host name, but not the same 127.0.0.1.
     parts = [name, salt or ""]
     with contextlib.suppress(OSError):
         parts.append(pathlib.Path("/proc/sys/kernel/random/boot_id").read_text())

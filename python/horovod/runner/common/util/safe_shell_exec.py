@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that end on an event, and when this process ends."""
+"""Runs a command that ends when an event is set, or when this process ends."""
 
 from __future__ import annotations
 
