@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // All settings, as one value that is read once when a job starts and then passed to the parts that
-// need it. No other code of the project reads HOROVOD_* variables; Python calls setting_value()
-// through hvd_setting.
+// need it. No other code of the project reads settings from the environment; Python calls
+// setting_value() through hvd_setting. The one exception is
+// python/horovod/runner/common/util/env.py, which looks before init whether a launcher has set rank
+// and size.
 //
 // A malformed value is an error that names the variable, the value and what is accepted; all
 // malformed variables are reported together. An empty value counts as unset. The tables behind
@@ -98,7 +100,8 @@ struct Config {
   int cross_rank = 0;
   int cross_size = 1;
   std::string hostname = "localhost";
-  std::string rendezvous;  // "host:port" of the rendezvous server; empty for a single process
+  // "host:port" of the rendezvous server, or several with commas; empty for a single process.
+  std::string rendezvous;
   std::vector<std::string> network_interfaces;
   Seconds timeout{30};
   Seconds heartbeat_timeout{5};

@@ -118,7 +118,8 @@ class TaggedStream final : public Stream {
   // The transport offers up to this many at once: one system call writes all of them.
   static constexpr size_t kMostSealed = 4;
   // Computes header and tag for offered bytes that are not in a sealed record yet. The first `skip`
-  // bytes of `pieces` are already taken.
+  // bytes of `pieces` are already taken. A record is sealed when its tag is computed. (The seals of
+  // net/seal.h are another thing.)
   void seal(std::span<const ConstBytes> pieces, size_t skip);
   // Writes as much of the sealed records as the socket takes; false if it is full.
   Result<bool> write_sealed(std::span<const ConstBytes> pieces, size_t skip);

@@ -37,8 +37,9 @@ struct Wire {
   // Encrypted bytes that the socket has not taken yet.
   std::vector<std::byte> queue{};
   size_t queue_start = 0;
-  // Bytes that have arrived and are not decrypted yet. Null until the handshake is done: the owner
-  // that gets the stream then may first wait for the poller, which does not see these bytes.
+  // Bytes that have arrived and are not decrypted yet. Null until the handshake is done. Another
+  // owner takes the stream at that time and may first wait for the poller, which does not see bytes
+  // in a buffer.
   std::unique_ptr<std::array<std::byte, kBatch>> arrived{};
   size_t arrived_begin = 0;
   size_t arrived_end = 0;

@@ -26,9 +26,9 @@ struct MeshOptions {
   std::vector<int> job_ranks;  // by rank of the communicator: the rank that failures name
   WaitPolicy policy;
   bool hosts_share_memory = false;  // see Transport
-  // A closed link is often the consequence of a failure elsewhere, whose message is still on its
-  // way to us. The mesh waits this long for that message before it reports the peer as lost. The
-  // death of the peer itself is reported in the same way, and sooner.
+  // A closed link is often the consequence of a failure of another rank, and the message about that
+  // failure may still be on its way. The mesh waits this long for the message before it reports the
+  // peer as lost. If the peer itself has died, the message about that arrives sooner.
   std::chrono::milliseconds grace{500};
 };
 

@@ -37,7 +37,7 @@ class ProgressLimit {
   Deadline deadline() const { return limit_; }
 
  private:
-  // Progress elsewhere extends a wait to at most this many times its patience.
+  // Progress of other ranks extends a wait to at most this many times its limit without progress.
   static constexpr int kMostPatience = 10;
 
   Deadline limit_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ControlPlane of a rank: combines the edges to its neighbours in the tree, of any kind.
+// The ControlPlane of a rank: combines edges of any kind to its neighbours in the control tree.
 #pragma once
 
 #include <functional>

@@ -16,8 +16,8 @@
 
 namespace hvd {
 
-// Data links over a fresh connection. `tags`: every block carries an authentication tag. `way`
-// names the hosts at both ends, for the message about tampered bytes.
+// Data links over a new connection. `tags`: every record has a tag (net/tagged_stream.h). `way`
+// names the hosts at both ends, for the message about changed bytes.
 std::unique_ptr<OutLink> make_stream_out(AuthenticatedStream peer, bool tags);
 std::unique_ptr<InLink> make_stream_in(AuthenticatedStream peer, bool tags, std::string way);
 
@@ -28,8 +28,8 @@ class StreamProvider final : public LinkProvider {
   using Open = std::function<Result<std::unique_ptr<OutLink>>(int job_rank, Deadline deadline)>;
 
   // `job_ranks` are the ranks of the communicator. `on_close` is called by the destructor, after
-  // the links are closed, but not in a forked child. Whatever `open` and `on_close` refer to must
-  // outlive the provider.
+  // the links are closed, but not in a forked child. The objects that `open` and `on_close` use
+  // must outlive the provider.
   StreamProvider(std::vector<int> job_ranks, std::shared_ptr<Inbox> inbox, Open open,
                  std::function<void()> on_close);
   ~StreamProvider() override;
