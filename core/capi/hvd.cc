@@ -362,8 +362,8 @@ void point_at(std::weak_ptr<T>& pointer, const std::shared_ptr<T>& to) {
   if (pointer.owner_before(to) || to.owner_before(pointer)) pointer = to;
 }
 
-// Sets *handle before the submission: another thread may then call `done`, which may release the
-// operation.
+// Sets *handle before the submission, because during the submission another thread may already call
+// `done`, which may release the operation.
 Status start_operation(const std::shared_ptr<Job>& job, int set, hvd::Operation::Ref ref,
                        hvd::SubmitHint hint, hvd_operation** handle) {
   HVD_TRY_ASSIGN(const std::shared_ptr<Engine> engine, job->engine(set));

@@ -99,10 +99,10 @@ class Process {
 
   InterruptibleMutex changing_;  // held while a job starts or ends
   RendezvousSetup rendezvous_ HVD_GUARDED_BY(changing_);
-  // For each pair of rendezvous address and list of ranks: the number of jobs that this process has
-  // started with them. The ranks of a job find each other under this number, so it must be equal on
-  // all of them. Jobs with other lists are not counted, because not all ranks of this job took part
-  // in them.
+  // For each pair of rendezvous address and list of ranks: the number of starts of a job with them,
+  // also of starts that failed later. The ranks of a job find each other under this number, so it
+  // must be equal on all of them. Jobs with other lists are not counted, because not all ranks of
+  // this job took part in them.
   std::map<std::pair<std::string, std::vector<int>>, int> rounds_ HVD_GUARDED_BY(changing_);
 
   // The last secret that was in the environment; null if there was none. Atomic, because a forked

@@ -48,8 +48,8 @@ Status RendezvousSetup::arrange(Config& config, const std::vector<int>& ranks, D
 }
 
 // mpirun and srun run no rendezvous server, and neither does a user who starts ranks by hand. Rank
-// 0 and the first rank of the job call this. The rank on whose host the address is runs the server,
-// if no process listens there yet.
+// 0 and the first rank of the job call this. A call starts the server only if the address is one of
+// this host and no process listens there yet.
 void RendezvousSetup::serve(const std::string& rendezvous, const Secret& secret, bool tls,
                             Deadline deadline) {
   if (served_ != nullptr && served_at_ == rendezvous) return;

@@ -30,8 +30,8 @@ struct JobOptions {
   std::vector<int> ranks;
   // Process sets to make at the start, with ids 1, 2, …; the same on all ranks.
   std::vector<std::vector<int>> process_sets;
-  // The number of earlier jobs of this process with the same rendezvous address and the same list
-  // of ranks: 0, 1, 2, … It is part of the keys at the rendezvous server (FabricOptions::round).
+  // The number of earlier starts of a job in this process, with the same rendezvous address and the
+  // same list of ranks: 0, 1, 2, … It is part of FabricOptions::round.
   int round = 0;
 };
 
