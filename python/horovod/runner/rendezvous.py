@@ -26,8 +26,8 @@ PORT, SECRET = "_HOROVOD_RUN_PORT", "_HOROVOD_RUN_SECRET"
 CONNECT_SECONDS = 60.0
 # Bytes of one value. The server accepts values of at most 4 MiB.
 CHUNK = 2 << 20
-# Objects in one block of a queue. The server can hold three blocks at once, which is 96 MiB for
-# objects of 64 KiB. Its limit is 256 MiB.
+# Objects in one block of a queue. The server holds at most two blocks at once (see append()), which
+# is 64 MiB for objects of 64 KiB. Its limit is 256 MiB.
 BLOCK = 512
 
 
