@@ -69,7 +69,7 @@ void RendezvousSetup::serve(const std::string& rendezvous, const Secret& secret,
     options.tls = tls;
     auto server = RendezvousServer::start(secret, options);
     if (!server.is_ok()) continue;
-    HVD_LOG(kInfo, "rank 0 serves the rendezvous at {}", endpoint.to_string());
+    HVD_LOG(kInfo, "this rank serves the rendezvous at {}", endpoint.to_string());
     served_ = std::move(server).value();
     served_at_ = rendezvous;
     return;
