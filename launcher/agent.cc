@@ -29,17 +29,18 @@ namespace {
 using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 
-// Silence and grace together are less than 10 s: no rank runs longer than that after a cable is
-// cut.
+// Silence and grace together take less than ten seconds. So no rank runs longer than that after a
+// cable is cut.
 constexpr milliseconds kSilenceTimeout{7'000};
 constexpr milliseconds kGraceAfterSilence{2'000};
 constexpr milliseconds kGrace{5'000};
-// Between SIGTERM and SIGKILL for processes that outlive all ranks.
+// Time between SIGTERM and SIGKILL for processes that still run when all ranks have ended.
 constexpr milliseconds kGraceForOrphans{1'000};
 // SIGKILL is repeated because a process may fork after the walk of the process tree and before the
 // signal.
 constexpr milliseconds kKillInterval{50};
-// A process that survives SIGKILL this long waits in the kernel; the agent reports it and gives up.
+// A process that still exists this long after SIGKILL is in an uninterruptible wait in the kernel.
+// The agent reports it and exits without it.
 constexpr milliseconds kKillTimeout{3'000};
 // How long the agent of a stopped job waits for credit before it discards the remaining output.
 constexpr milliseconds kDrainTimeout{2'000};
@@ -61,9 +62,9 @@ struct Rank {
   bool ended = false;
 };
 
-// The event loop of one agent: one thread, no locks. It waits in Poller::wait(). Two other calls
-// block it, each for up to some seconds: the host checks before the ranks start, and the probes of
-// the doctor.
+// The event loop of one agent: one thread, no locks. It waits in Poller::wait(). Only the host
+// checks before the start and the probes of the doctor block it elsewhere, for some seconds at
+// most.
 class Agent {
  public:
   Agent(bool remote, Signals signals, std::unique_ptr<Poller> poller)
@@ -215,7 +216,7 @@ class Agent {
     }
   }
 
-  // Reaps ranks and adopted orphans; one SIGCHLD may announce several processes.
+  // Reaps ranks and adopted orphans; one SIGCHLD may stand for several processes.
   void reap() {
     int status = 0;
     pid_t pid = 0;
@@ -235,8 +236,8 @@ class Agent {
     ending_ = true;
     kill_from(Clock::now() + grace);
     if (grace.count() == 0) return;
-    // To all descendants, and not only to the process groups of the ranks: a process that has left
-    // its group can then exit cleanly too.
+    // All descendants get the signal, not only the process groups of the ranks, so that a process
+    // that left its group can exit cleanly too.
     signal_all(descendants(), SIGTERM);
   }
 
@@ -280,12 +281,12 @@ class Agent {
     if (nothing_runs()) drain(now);
   }
 
-  // Whether no process of the job is left, or none was ever started and none will be.
+  // Whether no process of the job is left on this host, or none was started and none will be.
   bool nothing_runs() const { return (started_ && all_ended() && no_children_) || no_ranks(); }
   bool no_ranks() const { return ranks_.empty() && ending_; }
 
-  // Called when all processes of the job have ended. Forwards the output that is left in the pipes,
-  // then sends AgentDone.
+  // Called when all ranks have ended. Forwards the output that is left in the pipes, then sends
+  // AgentDone.
   void drain(Clock::time_point now) {
     if (stopped_by_launcher_ && !drain_by_.has_value()) drain_by_ = now + kDrainTimeout;
     if (drain_by_.has_value() && now >= *drain_by_) discard_ = true;

@@ -5,15 +5,16 @@
 //
 // The agent starts the ranks and forwards their output as far as the launcher has granted credit.
 // It exits when no rank and no process that a rank started is left. It stops the ranks when the
-// launcher asks for it, when the connection to the launcher is lost, or when it gets a signal
-// itself:
+// launcher sends StopRanks, when the connection to the launcher is lost, or when the agent itself
+// gets a signal:
 //
 //   connected --StartRanks--> running --all ranks exited--> orphans get SIGTERM, 1 s later SIGKILL
 //                                |                                     |
 //                                |  StopRanks, loss, signal            v
-//                                +--> SIGTERM, grace, SIGKILL ---> output drained --> AgentDone
-//
-// An orphan is a process that a rank started and that still runs after all ranks have exited.
+//                                +--> SIGTERM, grace, SIGKILL --> output drained
+//                                                                      |
+//                                                                      v
+//                                                              AgentDone, exit
 #pragma once
 
 namespace hvd::launcher {

@@ -5,11 +5,10 @@
 //   launcher -> agent:  frame frame ...
 //
 // The start files of a login shell may print text before the agent starts. Link keeps up to 64 KiB
-// of this text, to show it if the agent never starts, and begins to decode after the preamble.
-// Frames have a tag as on every connection, here with a key of zeros. ssh authenticates the peer;
-// the tag only detects bytes that a terminal or a shell on the way has changed.
-//
-// A Link has both directions. A link of the transport (core/transport/link.h) has one.
+// of this text, to show it if the agent never starts. It begins to decode after the preamble.
+// Frames have an authentication tag as on every connection, but the key is all zeros: ssh
+// authenticates the peer, and the tag only detects bytes that a terminal or a shell between the two
+// has changed.
 #pragma once
 
 #include <optional>

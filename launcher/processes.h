@@ -2,10 +2,10 @@
 // Starts processes, and finds and signals all descendants of this process.
 //
 // The Python package has its own walk of the process tree, in
-// python/horovod/runner/common/util/guardian.py. Spark tasks and safe_shell_exec use it, because
-// they must work where this binary is not installed, for example on a Spark executor that has only
-// the Python files. Both follow the same rules: read the parent of every process in /proc, find all
-// descendants of this process, signal all of them regardless of group and session, and repeat
+// python/horovod/runner/common/util/guardian.py. It serves Spark tasks and safe_shell_exec, which
+// must work where this binary is not installed, for example on a Spark executor that has only the
+// Python files. Both follow the same rules: read the parent of every process in /proc, find all
+// processes below this process, signal all of them regardless of group and session, and repeat
 // SIGKILL until none is left or three seconds have passed. A change here must be made there as
 // well.
 #pragma once

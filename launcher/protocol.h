@@ -76,13 +76,13 @@ struct Suspend {
   bool operator==(const Suspend&) const = default;
 };
 
-// ---- From both ----------------------------------------------------------------------------------
+// ---- From both ---------------------------------------------------------------------------------
 
 struct Alive {
   bool operator==(const Alive&) const = default;
 };
 
-// ---- From an agent ------------------------------------------------------------------------------
+// ---- From an agent -----------------------------------------------------------------------------
 
 // The agent's first message.
 struct AgentReady {
@@ -128,7 +128,7 @@ struct AgentDone {
   bool operator==(const AgentDone&) const = default;
 };
 
-// ---- For horovodrun --doctor --------------------------------------------------------------------
+// ---- For horovodrun --doctor -------------------------------------------------------------------
 
 // Requests Findings, and starts a rendezvous server that other hosts can measure the path to.
 struct ProbeHost {

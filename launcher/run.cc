@@ -28,12 +28,12 @@ using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Time limits. This one: between the exit of an agent and the exit of the ssh that reached it.
+// Time for ssh to exit after its agent has exited.
 constexpr milliseconds kReapTimeout{1'000};
-// Between the end of a connection and the exit of its process. The exit status explains the end of
-// the connection.
+// Time for a process to exit after its connection has ended. Its exit status explains the end.
 constexpr milliseconds kAgentExitTimeout{1'000};
-// For writing the queued output of an interrupted job. The terminal or pipe may accept nothing.
+// Time for queued output to be written after an interrupted job, if the terminal or pipe does not
+// accept it.
 constexpr milliseconds kPrintTimeout{2'000};
 // Credit is returned in units of this size, which saves messages.
 constexpr uint64_t kCreditUnit = kOutputWindow / 4;
@@ -131,7 +131,8 @@ class JobRunner {
 
   // ---- Agents
 
-  // If the agent cannot be started, the supervision receives host_failed().
+  // If the agent cannot be started, the supervision gets host_failed(), as for any other host that
+  // cannot be used.
   void start_agent(size_t i) {
     SpawnOptions options =
         agent_on(plan(i).name, plan(i).remote, launch_.shell, launch_.start_timeout);
@@ -218,7 +219,7 @@ class JobRunner {
     }
   }
 
-  // Guards against a rank that is not on this host: its number would be used as an index.
+  // Rejects a rank that is not on the host, because the rank is used as an index.
   bool is_on(size_t i, int rank) const {
     const auto& ranks = plan(i).ranks;
     return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
@@ -273,7 +274,7 @@ class JobRunner {
     }
   }
 
-  // Called on SIGCHLD. One signal may announce several processes, so all of them are checked.
+  // Called on SIGCHLD. One signal may stand for several processes, so all of them are checked.
   void reap() {
     for (size_t i = 0; i < hosts_.size(); ++i) {
       AgentState& host = hosts_[i];
@@ -291,7 +292,7 @@ class JobRunner {
   }
 
   // The process of the agent or its connection has ended. If the host was not ready yet, the
-  // messages of ssh explain the end. If it was ready, the host is lost.
+  // messages of ssh explain it. Otherwise the host is lost.
   void on_agent_gone(size_t i) {
     AgentState& host = hosts_[i];
     host.exit_by.reset();
@@ -386,7 +387,8 @@ class JobRunner {
     if (host.link == nullptr) return;
     host.link->close();
     host.exit_by.reset();
-    // A local agent exits when it loses the connection. ssh may wait for an unreachable host.
+    // A local agent exits when it loses the connection. ssh may wait for a host that is
+    // unreachable, so it gets a signal.
     if (plan(i).remote && !host.ended) end_shell(host);
   }
 
@@ -407,8 +409,8 @@ class JobRunner {
     }
     interrupted_ = false;
     const Deadline reap_by = Deadline::after(kReapTimeout);
-    // A terminal may accept nothing (Ctrl-S). The launcher waits for it without limit, until the
-    // user sends a signal.
+    // If the terminal accepts no output (Ctrl-S), this waits without limit, until the user
+    // interrupts it.
     const Deadline print_by =
         supervision_.was_interrupted() ? Deadline::after(kPrintTimeout) : Deadline::never();
     std::vector<PollEvent> events;

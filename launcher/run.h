@@ -2,9 +2,9 @@
 // Executes a launch: starts an agent on every host, runs the rendezvous server, prints the output
 // of the ranks, and ends the whole job when a part of it fails.
 //
-// One thread runs the event loop, JobRunner in run.cc. Supervision, which is pure, decides how to
-// react to an event, and JobRunner executes the decisions. The other threads are hvd-output (of the
-// Printer) and hvd-rendezvous (of the rendezvous server).
+// One thread runs the event loop of JobRunner, in run.cc. Supervision, which has no I/O, decides
+// what to do about an event; JobRunner executes the decisions. The other threads belong to Printer
+// and to the rendezvous server.
 #pragma once
 
 #include "launcher/launch.h"

@@ -13,12 +13,13 @@
 namespace hvd::launcher {
 namespace {
 
-// For agents to report their end after an immediate SIGKILL, which a second signal causes.
-constexpr Timeouts::Time kReportAfterKillTimeout{2'000};
+// Time for agents to report their end after an immediate SIGKILL (a second signal).
+constexpr Timeouts::Time kKillTimeout{2'000};
 
 double in_seconds(Timeouts::Time time) { return static_cast<double>(time.count()) / 1000; }
 
-// SIGTERM does not count: the launcher itself or a user who stops the job sends it.
+// SIGTERM does not count, because the launcher itself sends it, and so does a user who stops the
+// job.
 bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM; }
 
 }  // namespace
@@ -36,7 +37,7 @@ Supervision::Supervision(std::vector<HostPlan> hosts, Timeouts timeouts, Time no
   }
 }
 
-// JobRunner prints the text, in the order of all decisions.
+// JobRunner prints it, in the order of the decisions.
 void Supervision::print_message(std::string text) {
   decisions_.push_back({Decision::Kind::kPrint, 0, {}, std::move(text)});
 }
@@ -58,8 +59,8 @@ void Supervision::host_ready(size_t host, Time now) {
   check_start(now);
 }
 
-// If no rank has started yet, the host is dropped and the job cannot start. Otherwise the agent is
-// stopping its ranks and will still send AgentDone, so the host stays until host_done().
+// Before the start of the ranks the host is dropped and the job cannot start. After the start the
+// agent stops its ranks and then sends AgentDone, so the host stays until host_done().
 void Supervision::host_failed(size_t host, const std::string& why, Time now) {
   if (hosts_[host].stage == Stage::kEnded) return;
   print_message(fmt::format("horovodrun: host {}: {}", plans_[host].name, why));
@@ -102,9 +103,9 @@ void Supervision::host_done(size_t host, Time now) {
   }
 }
 
-// The connection to the agent has ended without AgentDone, or the agent is silent. If its ranks
-// ran, the job fails, and the agent kills its ranks if it still runs. If no rank has started yet,
-// the effect is that of host_failed().
+// The connection to the agent has ended without AgentDone. If its ranks ran, the job fails; the
+// agent, if it still runs, kills them. Before the start of the ranks, the loss counts like
+// host_failed().
 void Supervision::lose(size_t host, const std::string& why, Timeouts::Time grace, Time now) {
   if (hosts_[host].stage == Stage::kEnded) return;
   const bool running = hosts_[host].stage == Stage::kRunning;
@@ -122,9 +123,9 @@ void Supervision::heard_from(size_t host, Time now) { hosts_[host].heard = now; 
 
 void Supervision::rank_started(int rank, int pid) { ranks_[static_cast<size_t>(rank)].pid = pid; }
 
-// The first rank that fails ends the job. A rank that a signal killed within failure_window
-// replaces a failed rank that exited by itself: the loss of the killed rank usually caused that
-// exit.
+// The first rank that fails ends the job. Within failure_window a rank that was killed by a signal
+// replaces a rank that exited by itself, because the exit is usually a consequence of the loss of
+// the killed rank.
 void Supervision::rank_exited(int rank, int status, Time now) {
   ranks_[static_cast<size_t>(rank)].status = status;
   if (status == 0) return;
@@ -143,7 +144,7 @@ void Supervision::fail(Timeouts::Time grace, Time now) {
   if (!end_by_.has_value()) stop(grace, now);
 }
 
-// The first signal stops the job with the grace period; a second one kills it without.
+// The first signal stops the job with the grace period; a second signal kills it at once.
 void Supervision::interrupted(int signal, Time now) {
   const bool again = end_by_.has_value();
   if (!again) signal_ = signal;
@@ -161,7 +162,7 @@ void Supervision::output_failed(const std::string& why, Time now) {
   stop(timeouts_.grace, now);
 }
 
-// May be called again with a shorter grace: the earlier deadline is kept.
+// May be called again with a shorter grace period: the earlier of the two deadlines counts.
 void Supervision::stop(Timeouts::Time grace, Time now) {
   const Time end =
       now + (grace.count() > 0 ? grace + timeouts_.final_report : kReportAfterKillTimeout);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides how the launcher reacts to events. Pure: events in, decisions out. run.cc executes the
-// decisions.
+// Decides what the launcher does about events. It has no I/O: it takes events and returns
+// decisions, which run.cc executes.
 //
 // Stages of a host:
 //
@@ -27,12 +27,12 @@ namespace hvd::launcher {
 struct Timeouts {
   using Time = std::chrono::milliseconds;
   Time start{30'000};             // for all hosts to be ready
-  Time after_unreachable{5'000};  // for the other hosts, once one host has failed
-  Time silence{7'000};            // of a remote host, before it counts as lost
+  Time after_unreachable{5'000};  // the same, once one host has failed
+  Time silence{7'000};            // after which a remote host counts as lost
   Time grace{5'000};              // between SIGTERM and SIGKILL
-  Time short_grace{2'000};        // the same after a silence; both together are less than 10 s
+  Time short_grace{2'000};        // the same after `silence`: 10 s in total at most
   Time final_report{3'000};       // for agents to report their end after the grace period
-  Time failure_window{300};       // after the first failure; see failed_rank()
+  Time failure_window{300};       // for the exit of a killed rank: see failed_rank()
 };
 
 struct HostPlan {
@@ -54,7 +54,7 @@ struct Decision {
   std::string text;
 };
 
-// The progress of one rank.
+// The state of a rank.
 struct RankState {
   size_t host = 0;
   int pid = 0;
@@ -70,7 +70,8 @@ class Supervision {
 
   // ---- Events
   void host_ready(size_t host, Time now);
-  // The host cannot take part, for the reason `why`. If its ranks run, host_done() still follows.
+  // The host cannot take part, for the reason `why`. If its ranks run, host_done() is still called
+  // later.
   void host_failed(size_t host, const std::string& why, Time now);
   void host_done(size_t host, Time now);
   // The connection to the agent has ended unexpectedly.
@@ -99,9 +100,10 @@ class Supervision {
   int exit_code() const;
   // Whether the job was ended from outside: by a signal, or because standard output failed.
   bool was_interrupted() const { return signal_ != 0; }
-  // The rank that probably caused the failure: the first one to fail, or one that was killed by a
-  // signal within failure_window after it. A killed rank is often reaped after the ranks that
-  // noticed its loss. Final once failure_window has passed.
+  // The rank that probably caused the failure. It is the first rank that failed, or a rank that was
+  // killed by a signal and whose exit was reported within failure_window after the first failure: a
+  // killed rank is often reaped after the ranks that failed because of its loss. Final once
+  // failure_window has passed.
   std::optional<int> failed_rank() const { return failed_rank_; }
   const std::vector<RankState>& ranks() const { return ranks_; }
   const std::vector<HostPlan>& hosts() const { return plans_; }

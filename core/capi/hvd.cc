@@ -215,7 +215,7 @@ hvd::Result<hvd::RequestType> to_type(const hvd_request& request) {
     case HVD_ALLTOALL:
     case HVD_BARRIER:
     case HVD_REDUCESCATTER: return static_cast<hvd::RequestType>(request.collective);
-    case HVD_JOIN: break;  // not a request of the engine: it replaces requests that will not come
+    case HVD_JOIN: break;  // a join is an operation without requests
   }
   return hvd::invalid_argument(
       fmt::format("there is no hvd_collective {}", static_cast<int>(request.collective)));
@@ -362,8 +362,8 @@ void point_at(std::weak_ptr<T>& pointer, const std::shared_ptr<T>& to) {
   if (pointer.owner_before(to) || to.owner_before(pointer)) pointer = to;
 }
 
-// Sets *handle before the submission, because during the submission another thread may already call
-// `done`, which may release the operation.
+// Sets the caller's pointer before any thread can call the callback `done`, which may release the
+// operation.
 Status start_operation(const std::shared_ptr<Job>& job, int set, hvd::Operation::Ref ref,
                        hvd::SubmitHint hint, hvd_operation** handle) {
   HVD_TRY_ASSIGN(const std::shared_ptr<Engine> engine, job->engine(set));
@@ -380,7 +380,7 @@ Status start_operation(const std::shared_ptr<Job>& job, int set, hvd::Operation:
   return submitted;
 }
 
-// If there is no memory for a submission, the engine ends. Otherwise the other ranks would wait for
+// If there is no memory for a submission, the engine ends, because the other ranks would wait for
 // this operation.
 template <typename Body>
 hvd_code guarded_submission(const int32_t& set, Body body) {

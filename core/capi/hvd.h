@@ -7,8 +7,9 @@
  *   then returns a text that describes the failure and, where possible, the remedy.
  * - Every function may be called from any thread, unless its comment states otherwise.
  * - The library uses arguments only during the call. The exception is the memory of tensors, which
- *   the library uses until the operation is done: the caller must not free or change it before.
- *   Memory that a function returns belongs to the library, unless a function exists to free it.
+ *   the library uses until the operation is done: the caller must not free or change it until
+ *   then. Memory that a function returns belongs to the library, unless a function exists to free
+ *   it.
  * - Each structure begins with its size, so that later versions can add fields. Initialize it with
  *   HVD_REQUEST_INIT, or with {sizeof(hvd_tensor)} and so on. A field that is zero has its default.
  * - A program runs with every later library of the same major version: fields that its header did
@@ -20,8 +21,8 @@
  * - No call blocks without end: every wait ends with the loss of a rank, with a shutdown, or at a
  *   time limit of the settings. Four functions wait for the programs of the other ranks: hvd_init,
  *   hvd_wait, hvd_add_process_set and hvd_remove_process_set.
- * - A child process that was forked without exec has no job. It may call hvd_init to become a rank
- *   of its own. It may release the operations of its parent, but must not use them otherwise.
+ * - A child process that was forked without exec has no job. It may call hvd_init, and is then a
+ *   rank itself. It may release the operations of its parent, but must not use them otherwise.
  *
  * One operation from start to end:
  *
@@ -103,8 +104,8 @@ typedef struct hvd_init_options {
  * variables the process is a job of one rank. `options` may be NULL.
  * Does nothing while a job is running. If the job has ended because a rank was lost or shut down,
  * hvd_init leaves it and starts a new one. After a failure there is no job, and hvd_init may be
- * called again. Ranks find each other by the number of calls with the same `ranks`: when one rank
- * calls hvd_init again, all ranks must.
+ * called again. Each rank counts its calls with the same `ranks`, and ranks with the same count
+ * find each other. So if one rank calls hvd_init again, all ranks must call it again.
  * Removes _HOROVOD_SECRET_KEY from the environment, so that programs which the caller starts do not
  * receive it. Later calls in this process, and in its forked children, still use it. */
 HVD_API hvd_code hvd_init(const hvd_init_options* options);
@@ -129,9 +130,9 @@ HVD_API int hvd_is_homogeneous(void); /* 1 if all hosts have the same number of 
 
 #define HVD_GLOBAL_SET 0
 
-/* Collective: every rank of the job calls it with the same ranks and in the same order of calls,
- * also a rank that is not in the set. HVD_PRECONDITION unless HOROVOD_DYNAMIC_PROCESS_SETS=1.
- * HVD_ALREADY_EXISTS if there is a set of these ranks. */
+/* Collective: every rank of the job calls it, even a rank that is not in the set, with the same
+ * `ranks`. All ranks make such calls in the same order. HVD_PRECONDITION unless
+ * HOROVOD_DYNAMIC_PROCESS_SETS=1. HVD_ALREADY_EXISTS if there is a set of these ranks. */
 HVD_API hvd_code hvd_add_process_set(hvd_rank_list ranks, int32_t* id);
 /* Collective in the same way. Operations in flight in the set fail with HVD_ABORTED. `*removed`
  * becomes 1, or 0 for the global set and for a set that does not exist; `removed` may be NULL. */
@@ -201,7 +202,7 @@ typedef struct hvd_tensor {
    * in all tensors of an operation: the library chooses the name, see hvd_request.label. */
   const char* name;
   const void* input;
-  void* output; /* may be `input`. NULL: memory of `allocate`, or else of the operation */
+  void* output; /* may be `input`. NULL: `allocate` or, without it, the library allocates */
   const int64_t* shape;
   int32_t dims;
   hvd_dtype dtype;
@@ -209,8 +210,8 @@ typedef struct hvd_tensor {
   int32_t split_count;
 } hvd_tensor;
 
-/* Flag: the caller calls hvd_wait for this operation next, and so works on it itself. The library
- * then wakes no other thread to do so. */
+/* Flag: the caller calls hvd_wait for this operation next. The thread in hvd_wait carries the
+ * operation out, so the library wakes no other thread for it. */
 #define HVD_WILL_WAIT 1u
 
 typedef struct hvd_request {
@@ -225,11 +226,11 @@ typedef struct hvd_request {
   hvd_allocate allocate;
   hvd_done done;
   void* context; /* passed to the callbacks */
-  /* The beginning of the names that the library chooses for operations without a name:
-   * "label.noname.0", then 1, 2 and so on up to some hundred, and 0 again; in a group
-   * "label.noname.0_1of3". All ranks must submit the unnamed operations of one label and process
-   * set in the same order. Any number of them may be in flight. NULL: the name of the collective,
-   * for example "allreduce", or for a group "grouped_allreduce". */
+  /* The prefix of the names that the library chooses for operations without a name:
+   * "label.noname.0", then 1, 2 and so on up to some hundred, and then 0 again. In a group the
+   * names are "label.noname.0_1of3" and so on. All ranks must submit the unnamed operations of one
+   * label and process set in the same order. Any number of them may be in flight. NULL: the name of
+   * the collective, for example "allreduce", or for a group "grouped_allreduce". */
   const char* label;
 } hvd_request;
 
@@ -239,23 +240,25 @@ typedef struct hvd_request {
         NULL, NULL                                                                               \
   }
 
-/* Starts a collective on one tensor, or on a group of tensors that complete together: either all of
- * them are started or none. Never waits. If it fails, nothing was started, `done` is not called and
- * `*operation` is NULL. `*operation` is set before `done` is called; pass it to hvd_release.
- * `operation` may be NULL if there is a `done` callback. A barrier and a join have no tensors. At
- * most one barrier is in flight in a process set. */
+/* Starts a collective on one tensor, or on a group of tensors that is one operation: it is done
+ * when all of its tensors are done. Either all tensors are started or none. Never waits for other
+ * ranks. If it fails, nothing was started, `done` is not called and `*operation` is NULL.
+ * `*operation` is set before `done` is called; pass it to hvd_release. `operation` may be NULL if
+ * there is a `done` callback. A barrier and a join have no tensors. At most one barrier is in
+ * flight in a process set. */
 HVD_API hvd_code hvd_submit(const hvd_request* request, const hvd_tensor* tensors, int32_t count,
                             hvd_operation** operation);
 /* Declares that this rank has no more data. Until all ranks have joined, it takes part in the
  * reductions of the other ranks with values that do not change the result. Global set only. */
 HVD_API hvd_code hvd_join(hvd_operation** operation);
 
-/* 1 if the operation is done, successfully or not; otherwise 0. Does no work on it. */
+/* 1 if the operation is done, successfully or not; otherwise 0. Does not advance it. */
 HVD_API int hvd_poll(const hvd_operation* operation);
-/* Waits until the operation is done, and works on it meanwhile. Returns its outcome. After
- * `seconds` it returns HVD_TIMEOUT instead: the operation continues, and hvd_wait may be called
- * again; below 0 there is no such limit. The outcome itself may be HVD_TIMEOUT too; hvd_poll then
- * returns 1. A thread that has begun to carry out a collective finishes it before it returns. */
+/* Waits until the operation is done; the waiting thread carries out operations meanwhile. Returns
+ * the outcome of the operation. After `seconds` it returns HVD_TIMEOUT instead: the operation
+ * continues, and hvd_wait may be called again; below 0 there is no such limit. The outcome itself
+ * may be HVD_TIMEOUT too; hvd_poll then returns 1. A thread that has begun to carry out a
+ * collective finishes it before it returns. */
 HVD_API hvd_code hvd_wait(hvd_operation* operation, double seconds);
 /* Once the operation of hvd_join is done: the rank that joined last. */
 HVD_API int hvd_last_joined(const hvd_operation* operation);
@@ -278,9 +281,10 @@ HVD_API void hvd_release(hvd_operation* operation);
 
 /* ---- Sealed bytes -------------------------------------------------------------------------- */
 
-/* Bytes that are dangerous to interpret, such as a pickle, are sent with a seal. It proves that a
- * certain rank of this job sent them, for a certain operation. That operation is already done: with
- * it the ranks agreed, for example, on the number of bytes. The sealed bytes follow in another one:
+/* Bytes that are dangerous to interpret, such as a pickle, are sent with a seal. The seal proves
+ * which rank of this job sent the bytes. It is bound to one operation, which must already be done:
+ * for example, to the operation by which the ranks agreed on the number of bytes. A second
+ * operation then sends the sealed bytes:
  *
  *   hvd_submit, hvd_wait: an allgather of lengths             on all ranks
  *   hvd_seal(lengths, data, length + HVD_SEAL_BYTES)          on the rank that sends
@@ -288,13 +292,13 @@ HVD_API void hvd_release(hvd_operation* operation);
  *   hvd_check_seal(lengths, root, data, length + HVD_SEAL_BYTES)    on the ranks that receive
  *
  * A seal is HMAC-SHA-256, under a key derived from the job's secret, of the job, the process set,
- * the name of the operation, its number in the order of operations (the same on all ranks), the
- * sending rank, and the bytes. Seal at most one array for each operation: an attacker could
- * exchange two of them. */
+ * the name of the operation, its position in the order of operations (the same on all ranks), the
+ * sending rank, and the bytes. Seal at most one array for each operation: an attacker could swap
+ * two arrays that are sealed for the same operation. */
 #define HVD_SEAL_BYTES 32
-/* Writes the seal of the first bytes of `data` to its last HVD_SEAL_BYTES. `bytes` is the size of
- * both together. HVD_PRECONDITION unless the operation is done successfully; HVD_ABORTED once its
- * job has ended. */
+/* Computes the seal of `data` without its last HVD_SEAL_BYTES bytes, and writes the seal to these
+ * last bytes. `bytes` is the size of `data`, including the seal. HVD_PRECONDITION unless the
+ * operation is done successfully; HVD_ABORTED once its job has ended. */
 HVD_API hvd_code hvd_seal(const hvd_operation* operation, void* data, size_t bytes);
 /* HVD_OK if the last HVD_SEAL_BYTES of `data` are the seal that `rank` of the job made of the bytes
  * before them, for this operation. Otherwise HVD_UNAUTHENTICATED: do not interpret the bytes. */

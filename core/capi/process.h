@@ -59,8 +59,9 @@ class HVD_CAPABILITY("mutex") InterruptibleMutex {
 // Any thread may call the public functions.
 class Process {
  public:
-  // A forked child gets its own Process, without a job. The copy of its parent's Process stays
-  // untouched, because a thread that the child does not have may hold its locks.
+  // A forked child gets its own Process, without a job. The child does not use its copy of the
+  // parent's Process: a thread of the parent, which the child does not have, may hold the locks of
+  // that copy.
   static Process& current();
 
   // Null if there is no job. The returned pointer keeps the object alive, also after the job has
@@ -70,8 +71,8 @@ class Process {
     return job_;
   }
 
-  // The two objects that a submission needs, fetched under one lock: the job (null if there is
-  // none) and an operation to use.
+  // The job (null if there is none) and an operation object for a submission. One lock protects
+  // both reads.
   struct Submission {
     std::shared_ptr<Job> job;
     std::unique_ptr<hvd_operation> operation;
@@ -82,8 +83,8 @@ class Process {
 
   // Moves the job's secret from the environment to this object, for this start and later ones.
   void take_secret() HVD_EXCLUDES(mutex_);
-  // Does nothing while a job is running. Fills in config and round of `options`. Fails if this
-  // thread is interrupted meanwhile; there is no job then.
+  // Starts a job. Does nothing while a job is running. Fills in config and round of `options`. If
+  // this thread is interrupted meanwhile, the call fails and there is no job.
   Status start(JobOptions options) HVD_EXCLUDES(changing_, mutex_);
   // Returns when no thread uses the job any more and the job is destroyed.
   void shutdown() HVD_EXCLUDES(changing_, mutex_);
@@ -99,10 +100,9 @@ class Process {
 
   InterruptibleMutex changing_;  // held while a job starts or ends
   RendezvousSetup rendezvous_ HVD_GUARDED_BY(changing_);
-  // For each pair of rendezvous address and list of ranks: the number of starts of a job with them,
-  // also of starts that failed later. The ranks of a job find each other under this number, so it
-  // must be equal on all of them. Jobs with other lists are not counted, because not all ranks of
-  // this job took part in them.
+  // The round: how often this process has started a job with this rendezvous and these ranks. The
+  // ranks of a job find each other by this number. Starts of jobs with other ranks are not counted,
+  // because not all ranks of this job took part in them.
   std::map<std::pair<std::string, std::vector<int>>, int> rounds_ HVD_GUARDED_BY(changing_);
 
   // The last secret that was in the environment; null if there was none. Atomic, because a forked
@@ -114,9 +114,9 @@ class Process {
   CondVar ended_;
   std::shared_ptr<Job> job_ HVD_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<hvd_operation>> aside_ HVD_GUARDED_BY(mutex_);
-  // Becomes true when the most recent job is destroyed. Threads that use the job may keep it alive
-  // after shutdown() has released it. Each job has its own flag, so that the end of one job is not
-  // taken for the end of the next.
+  // Becomes true when the latest job is destroyed. Threads that use the job may keep it alive after
+  // shutdown() has released it. Each job has its own flag, so that the end of one job is not taken
+  // for the end of the next job.
   std::shared_ptr<bool> over_ HVD_GUARDED_BY(mutex_);
 };
 

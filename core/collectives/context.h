@@ -28,11 +28,12 @@ struct CollectiveContext {
   static constexpr AllreduceOptions kDefaultOptions{};
 
   Transport& transport;
-  // One user at a time: an algorithm that calls another one with this context must have finished
-  // with the memory that it got from here.
+  // One algorithm at a time uses it: before an algorithm calls another one with this context, it
+  // must no longer need the memory that it got from here.
   Scratch& scratch;
-  // Of the call as a whole, or of the time without progress (Deadline::without_progress_for). When
-  // it passes on one rank, the communicator ends on all ranks.
+  // A limit on the time of the whole call, or on the time without progress
+  // (Deadline::without_progress_for). When it passes on one rank, the communicator ends on all
+  // ranks.
   Deadline deadline;
   // Equal on all ranks, because each rank chooses its algorithm alone. Allreduce uses all of them,
   // reducescatter only `deterministic`, the other collectives none. A reference, so that a call

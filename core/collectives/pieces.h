@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pieces: scattered memory that a collective treats as one buffer, the pieces one after the other.
-// With it a batch of many tensors is one operation, without a copy into one buffer first.
+// So one collective reduces a batch of many tensors without first copying them into one buffer.
 #pragma once
 
 #include <algorithm>

@@ -79,8 +79,8 @@ Cost ring_cost(const Topology& topology, const CostModel& model) {
   return total;
 }
 
-// Two rounds of marks, and a time per byte that grows with the ranks, because they share the memory
-// bandwidth. Measured on two cores: 64 MiB take 7.8 ms with 2 ranks and 16.7 ms with 4.
+// Two rounds of progress words, and a time per byte that grows with the ranks, because they share
+// the memory bandwidth. Measured on two cores: 64 MiB take 7.8 ms with 2 ranks and 16.7 ms with 4.
 Cost shared_memory_cost(int ranks, const CostModel& model) {
   return {2 * model.within_host.latency_us, ranks / (2 * model.within_host.bytes_per_us)};
 }

@@ -8,8 +8,8 @@
 //
 // What each algorithm costs, for n ranks and a buffer of B bytes (per rank):
 //
-//   algorithm           messages in a row      bytes sent          pays for
-//   shared memory       1 or 2 marks a chunk   none, 2 copies      one host: every size
+//   algorithm           messages in a row      bytes sent          best for
+//   shared memory       1 or 2 rounds a chunk  none, 2 copies      one host: every size
 //   recursive doubling  log2(n)                log2(n) · B         small B
 //   halving-doubling    2 log2(n)              2 (n-1)/n · B       middle B, n a power of two
 //   ring                2 (n-1)                2 (n-1)/n · B       large B
@@ -83,8 +83,8 @@ struct AllreduceOptions {
   // The bits of an element's result must not depend on its place in the buffer nor on the size of
   // the buffer. Excludes the ring.
   bool deterministic = false;
-  // Bytes of one step of the pipeline through shared memory, at most one slot. 0: the size that was
-  // measured to be best.
+  // Bytes of one chunk of the pipeline through shared memory, at most one slot. 0: the size that
+  // was measured to be best.
   size_t chunk_bytes = 0;
   CostModel model;
 };

@@ -5,10 +5,11 @@
 // functions in the same order with matching sizes.
 //
 // The work is divided into turns. In every turn a rank has one slot of slot_bytes() bytes in the
-// arena. It waits until the slot is free (claim), copies input into it, raises its mark kFilled,
-// waits for the marks of its peers and reads their slots. A turn costs one round of marks, about
-// 0.3 us when every rank has a core and a context switch per rank when not. Every byte is copied
-// twice: into a slot by its owner and out of it by each reader.
+// arena. The rank waits until the slot is free (claim), copies input into it, raises its progress
+// word kFilled, waits for the same word of its peers and reads their slots. One round in which all
+// ranks raise a word and wait for the words of their peers costs about 0.3 us when every rank has a
+// core, and otherwise a context switch per rank. Every byte is copied twice: the owner of a slot
+// copies it in, and each reader copies it out.
 //
 // Reductions combine every element in rank order wherever it is in the buffer, so the bits of a
 // result depend on the values alone.
@@ -40,7 +41,8 @@ inline Arena* arena_of_all(Transport& transport) {
 // Reduces the pieces as one buffer. Its total size is the same on every rank; the sizes of single
 // pieces may differ from rank to rank. Data moves from the inputs through the slots to the outputs,
 // so many pieces need no more passes over memory than one buffer.
-// `chunk_bytes`, equal on all ranks, is the size of a step of the pipeline. 0: the measured best.
+// `chunk_bytes`, equal on all ranks, is the size of a chunk of the pipeline. 0: the size that was
+// measured to be best.
 Status shared_memory_allreduce(Arena& arena, std::span<const Piece> pieces,
                                const Reduction& reduction, Deadline deadline,
                                size_t chunk_bytes = 0);

@@ -19,14 +19,14 @@
 
 namespace hvd {
 
-// Where a backend reports the end of one batch. The worker owns it; it is valid until the end has
-// been reported, or until Backend::abandon().
+// The object to which a backend reports the end of one batch. The worker owns it. It is valid until
+// finish() returns, or until Backend::abandon() returns.
 class Completion {
  public:
   virtual ~Completion() = default;
   // To be called exactly once, from run() or poll(). Finishes the tasks of the batch, which may
-  // call back into the front end. With a failure their operations fail with it, on this rank alone,
-  // and the engine continues.
+  // call callbacks of the front end. If `outcome` is a failure, the operations of the batch fail
+  // with it on this rank alone, and the engine continues.
   virtual void finish(const Status& outcome) = 0;
 };
 
@@ -34,26 +34,27 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // One tensor of a batch: the response that all ranks agreed on, and this rank's part of it, which
-  // is null when the rank has joined and takes part without data.
+  // One tensor of a batch: the response that all ranks agreed on, and this rank's task. The task is
+  // null if this rank has joined and takes part without data.
   struct Item {
     const Response* response;
     TensorTask* task;
   };
 
-  // Whether this backend carries out `response`. All ranks must get the same answer, and all
-  // responses that can be fused into one batch (fusion.cc) as well: the worker asks for the first
-  // item only.
+  // Whether this backend carries out `response`. The answer must be the same on all ranks. It must
+  // also be the same for all responses that can be fused into one batch (fusion.cc), because the
+  // worker asks for the first item only.
   virtual bool takes(const Response& response) const = 0;
 
-  // Carries out a batch, or starts it. Batches start in the order of all ranks. `batch`, what it
-  // points to and `completion` are valid until the completion is finished. A failure ends the
-  // engine on all ranks: it is for errors after which the ranks disagree on what was carried out.
+  // Carries out a batch, or starts it. All ranks start batches in the same order. `batch`, the
+  // objects that it points to and `completion` are valid until completion.finish() is called. A
+  // returned failure ends the engine on all ranks. It is for errors after which ranks may disagree
+  // on which batches were carried out.
   virtual Status run(std::span<const Item> batch, Completion& completion) = 0;
 
-  // Finishes batches that have ended since the last call; must not block. Called in every step of
-  // the engine while a batch of any backend is running, at least every 50 us unless another batch
-  // is inside run(). A failure ends the engine, as in run().
+  // Calls finish() for batches that have ended since the last call; must not block. While a batch
+  // of any backend is running, it is called in every step of the engine: at least every 50 us,
+  // unless another batch is inside run(). A failure ends the engine, as in run().
   virtual Status poll() { return Status::ok(); }
 
   // The engine ends. After the return the backend neither touches the memory of any batch nor uses

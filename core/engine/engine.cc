@@ -21,27 +21,28 @@ namespace {
 
 // The engine thread shares its cores with threads that compute: it yields at once and sleeps soon.
 constexpr WaitPolicy kEngineThreadPolicy{.pauses = 20, .yield_for = std::chrono::microseconds(50)};
-// How often a rank that waits checks whether another rank has died: the word in shared memory that
-// reports a death wakes no thread.
+// A rank that waits checks at this interval whether another rank has died: the kernel marks the
+// lifeline of a dead rank in shared memory, but wakes no thread for it.
 constexpr std::chrono::microseconds kLivenessInterval{5'000};
 constexpr std::chrono::microseconds kLongIdle{10'000'000};
 constexpr int kPollsPerLook = 256;
 
-// A thread that submits mostly waits next and then runs the engine itself. So an engine thread that
-// a submission has woken only watches at first: it dozes and looks from time to time. No thread has
-// to wake it while it does so, and it runs the engine if no waiting thread has come. If it ran the
-// engine at once, then on two cores with two ranks it would take the core from the thread that
-// submits and cut one batch into dozens: 1000 tensors of 1 KiB took 3.1 ms instead of 1.0 ms, and
-// an operation of 4 B that was submitted and then waited for took 50 us instead of 3 us.
+// A thread that submits usually waits next and then runs the engine itself. So an engine thread
+// that a submission has woken does not run the engine at once. It first watches: it sleeps for a
+// short time (a doze), polls, and repeats. While it watches, no thread has to wake it. If no
+// waiting thread comes, it runs the engine. If it ran the engine at once, with two ranks on two
+// cores it would take the core from the thread that submits, and one batch would become dozens of
+// batches: 1000 tensors of 1 KiB took 3.1 ms instead of 1.0 ms, and an operation of 4 B that was
+// submitted and then waited for took 50 us instead of 3 us.
 constexpr std::chrono::microseconds kShortestDoze{25};
 constexpr std::chrono::microseconds kLongestDoze{200};
-// As many submissions during one doze are a burst, and more will follow: the engine thread dozes on
-// to let them gather, for kLongestBurst dozes at most.
+// At least kBurst submissions during one doze are a burst: probably more follow. The engine thread
+// then dozes again so that they gather, at most kLongestBurst times.
 constexpr size_t kBurst = 8;
 constexpr int kLongestBurst = 5;
-// While the engine thread watches, waiting threads need not hand the doorbell back, which saves a
-// tenth of an operation of 4 B. So with frequent waiting threads we wake it every kRunsPerWake runs
-// to keep it watching.
+// While the engine thread watches, a waiting thread does not need to call hand_back(), which saves
+// a tenth of the time of an operation of 4 B. So when the engine thread does not watch, a waiting
+// thread wakes it after every kRunsPerWake runs, so that it watches again.
 constexpr uint64_t kRunsPerWake = 64;
 
 void pin_to(int core) {
@@ -129,7 +130,7 @@ Engine::Engine(const EngineOptions& options, std::shared_ptr<Transport> transpor
 Engine::~Engine() {
   stop_ = true;
   {
-    // The lock: the engine thread may be running an operation that end() fails.
+    // The lock is needed because the engine thread may be running an operation that end() fails.
     MutexLock lock(running_);
     end(stopped_);
     if (thread_.joinable()) control_->doorbell().listen(Doorbell::Listener::kEngineThread);
@@ -159,7 +160,8 @@ Status Engine::submit(Operation& operation, SubmitHint hint) noexcept {
 }
 
 void Engine::run_alone() noexcept {
-  // A callback of another operation has submitted: the loop below, on this thread, runs it next.
+  // A callback of another operation, on this thread, has submitted this one. The loop below, which
+  // runs that callback, carries this one out next.
   if (alone_ == std::this_thread::get_id()) return;
   MutexLock lock(running_);
   alone_ = std::this_thread::get_id();
@@ -215,8 +217,8 @@ bool Engine::advance_or_throw() {
   wake_waiters();
   if (progress.is_ok()) return *progress;
   const StatusCode code = progress.status().code();
-  // All ranks get these two, from the transport or from a plan. With any other failure the other
-  // ranks would wait for this one, so it aborts the transport.
+  // All ranks get these two codes, from the transport or from a plan. After any other failure the
+  // other ranks would wait for this rank, so this rank aborts the transport.
   if (code != StatusCode::kPeerLost && code != StatusCode::kAborted) abort(progress.status());
   end(progress.status());
   return true;
@@ -233,7 +235,7 @@ void Engine::part() noexcept {
 void Engine::end(const Status& reason) noexcept {
   const Status why = note_end(reason);
   has_ended_ = true;
-  // Null if it could not be made.
+  // The worker is null if Worker::make() failed.
   if (worker_ != nullptr) worker_->abandon_batches();
   in_flight_.close(why, [&why](Operation& operation) {
     operation.note(why);
@@ -327,10 +329,11 @@ bool Engine::run_until_done(Done done, Deadline deadline) noexcept {
   return done();
 }
 
-// The race that this closes: the engine thread saw waiting_threads_ > 0 and went to sleep because
-// of this thread, but after this thread had last looked at thread_polls_. Then no thread listens,
-// or the engine thread listens as idle although operations are in flight. This thread no longer
-// counts in waiting_threads_, so it looks at the listener once more.
+// This function prevents a race. The engine thread sees waiting_threads_ > 0 and sleeps because of
+// this thread, but only after this thread has read thread_polls_ for the last time and skipped
+// hand_back(). Then no thread listens, or the engine thread listens as kIdleEngineThread although
+// operations are in flight. So this thread, which no longer counts in waiting_threads_, reads the
+// listener once more.
 void Engine::hand_back_if_unattended() noexcept {
   const Doorbell::Listener listener = control_->doorbell().listener();
   const bool is_idle = listener == Doorbell::Listener::kIdleEngineThread && in_flight_.count() > 0;
@@ -391,8 +394,9 @@ void Engine::look_around() noexcept {
   }
 }
 
-// From here on rings wake the engine thread, which may be asleep already. Rings from before
-// listen() woke no thread, so the loop looks for their news; the doorbell is rung for what remains.
+// After listen() a ring wakes the engine thread, which may already sleep. A ring before listen()
+// has woken no thread, so the loop takes the messages of such rings. If a timer or a queued
+// operation remains, this thread rings the doorbell for the engine thread.
 void Engine::hand_back() noexcept {
   Doorbell& doorbell = control_->doorbell();
   do {
@@ -406,7 +410,7 @@ void Engine::hand_back() noexcept {
 
 template <typename Done>
 void Engine::wait_for_runner(Done done, Deadline deadline) noexcept {
-  // The runner may be asleep and not have seen the submission of this thread.
+  // The thread that runs the engine may sleep and not have seen the submission of this thread.
   control_->doorbell().ring(Urgency::kUrgent);
   Backoff backoff(waiting_policy_);
   while (!backoff.pause()) {
@@ -449,7 +453,7 @@ void Engine::watch() noexcept {
       idle_rounds = 0;
       continue;
     }
-    if (waiting_threads_ > 0) return;  // in a long wait: no reason to keep dozing
+    if (waiting_threads_ > 0) return;  // a thread is in a long wait: stop dozing
     const size_t before = std::exchange(queued, in_flight_.queued());
     if (queued < before + kBurst) return;
   }
@@ -457,7 +461,7 @@ void Engine::watch() noexcept {
 
 void Engine::run_thread() noexcept {
   pin_to(options_.core);
-  // In ns. The default of 50 us would triple the shortest doze.
+  // In ns. The default timer slack of 50 us would make the shortest doze three times as long.
   (void)::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   Doorbell& doorbell = control_->doorbell();
   while (!stop_) {
@@ -465,11 +469,12 @@ void Engine::run_thread() noexcept {
     const uint32_t ticket = doorbell.ticket();
     thread_polls_ = false;
     if (waiting_threads_ > 0) {
-      // The last of them makes this thread the listener of the doorbell again (hand_back).
+      // A waiting thread that leaves makes this thread the listener of the doorbell again
+      // (hand_back).
       doorbell.sleep_since(ticket, Doorbell::Listener::kEngineThread, kLongIdle);
       continue;
     }
-    if (!running_.try_lock()) {  // a thread hands back or ends the engine
+    if (!running_.try_lock()) {  // another thread is in hand_back() or ends the engine
       std::this_thread::sleep_for(kShortestDoze);
       continue;
     }
@@ -501,7 +506,8 @@ Engine::Pause Engine::work_until_idle() noexcept {
   const auto listener =
       busy ? Doorbell::Listener::kEngineThread : Doorbell::Listener::kIdleEngineThread;
   doorbell.listen(listener);
-  // Taken before the last look for work: a ring after that look must end the sleep.
+  // Read before the last look for work: a ring after that look changes the word, so the sleep ends
+  // at once.
   const uint32_t ticket = doorbell.ticket();
   control_->arm();
   const bool more = advance() || in_flight_.has_queued();
@@ -521,8 +527,9 @@ void Engine::shutdown(const Status& reason, Deadline deadline) noexcept {
     }
     wants_shutdown_ = true;
     (void)run_until_done([this] { return has_ended_ && parted_; }, deadline);
-    // Another thread may be in a collective that does not end, and end() below would fail
-    // operations whose memory it writes to. The abort makes it return and unlock running_.
+    // Another thread may be in a collective that does not end, and may write to the memory of
+    // operations that end() below would fail. The abort makes that thread return and unlock
+    // running_.
     if (!has_ended_) abort(reason);
   }
   MutexLock lock(running_);

@@ -2,33 +2,35 @@
 // The engine of one process set: turns tensors that its ranks submit in any order into collectives
 // that all of them run in the same order.
 //
-// Threads. The engine has no fixed cycle. One thread at a time runs it, the one that holds
-// `running_`:
+// Threads. The engine has no fixed cycle. One thread at a time runs it: the thread that holds the
+// mutex `running_`. It is one of these:
 //   - A waiting thread: a caller inside wait() or shutdown(). It runs the engine until its
-//     operation is done, so a blocking operation costs no switch of threads. When several threads
-//     wait, one runs the engine and the other threads sleep on `changed_` until it wakes them.
+//     operation is done, so a blocking operation needs no switch of threads. When several threads
+//     wait, one of them runs the engine, and the others sleep on `changed_` until that thread wakes
+//     them.
 //   - The engine thread: it runs the engine for callers that do not wait, and sleeps when there is
-//     nothing to do. While a waiting thread exists, the engine thread leaves the engine to it.
+//     nothing to do. While a waiting thread exists, the engine thread does not run the engine.
 // While a batch is reduced, the next submissions gather in in_flight_.
 //
 // Sleeping and waking. A thread that runs the engine sleeps on the doorbell of the control plane.
-// Peers and submitters ring it; its word holds which thread has to be woken (Doorbell::Listener).
+// Peers and threads that submit ring it. Its word holds the listener: the thread that a ring has to
+// wake (Doorbell::Listener).
 //
 //   state of the engine                    listener
-//   a thread runs it and looks by itself   kNone
+//   a thread runs it and polls             kNone
 //   a waiting thread sleeps in it          kWaitingThread
 //   work is in flight, no thread runs it   kEngineThread
 //   nothing is in flight                   kIdleEngineThread (only urgent rings wake it)
 //
-// A thread that stops running the engine must leave a listener behind, or a later ring wakes no
-// thread. A waiting thread does so in hand_back(). It may skip that while `thread_polls_` is set:
-// then the engine thread looks for work by itself within kLongestDoze. A sleeper always calls
-// listen(), looks for work once more and then sleeps, so that a ring in between is not lost.
+// A thread that stops running the engine must set a listener, because otherwise a later ring wakes
+// no thread. A waiting thread sets it in hand_back(). It may skip hand_back() while `thread_polls_`
+// is set: then the engine thread polls for work within kLongestDoze. Before a thread sleeps, it
+// calls listen() and then looks for work once more, so that a ring between the two is not lost.
 //
 // Failures. A lost rank or a shutdown ends the engine: every operation in flight fails with the
-// reason, and so does every later submission. An exception on any thread does the same; most often
-// memory has run out in the middle of a collective. This rank then reports kUnavailable, and the
-// other ranks report that this rank was lost.
+// reason, and so does every later submission. An exception on any thread ends the engine in the
+// same way; usually no memory is left in the middle of a collective. This rank then reports
+// kUnavailable, and the other ranks report that this rank was lost.
 //
 // Only the thread that holds `running_` finishes operations, because the thread that runs the
 // engine may be writing to their memory.
@@ -58,8 +60,8 @@ namespace hvd {
 struct EngineOptions {
   WorkerOptions worker;
   std::string thread_name = "hvd-engine";
-  int core = -1;                         // to pin the engine thread to; -1: none
-  int ranks_on_host = 1;                 // of the whole job: decides how long to spin
+  int core = -1;                         // CPU core to pin the engine thread to; -1: none
+  int ranks_on_host = 1;                 // of the job, not of the set: decides how long to spin
   std::shared_ptr<const Sealer> sealer;  // of this process set; null: none
 };
 
@@ -69,21 +71,22 @@ enum class SubmitHint { kNone, kWillWait };
 
 class Engine {
  public:
-  // `control` is null if and only if `transport` has one rank; then there is no engine thread, and
-  // operations run inside submit(). The engine shares ownership of both.
+  // `control` is null if and only if `transport` has one rank. Such an engine has no engine thread,
+  // and submit() carries the operation out. The engine shares ownership of both.
   static Result<std::unique_ptr<Engine>> start(const EngineOptions& options,
                                                std::shared_ptr<Transport> transport,
                                                std::shared_ptr<ControlPlane> control);
-  ~Engine();  // stop()
+  ~Engine();  // fails operations in flight and joins the engine thread
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
   const std::vector<int>& job_ranks() const { return options_.worker.host_backend.job_ranks; }
   const Sealer* sealer() const { return options_.sealer.get(); }
 
-  // Callable from any thread and from callbacks of operations; never blocks. Takes a ref of the
-  // operation until it is done. Fails at once for invalid arguments, for a name that is in flight,
-  // and with the reason after the engine has ended; then the operation was not submitted.
+  // Callable from any thread and from callbacks of operations; never waits for another rank. The
+  // engine holds a ref of the operation until it is done. Fails at once for invalid arguments and
+  // for a name that is in flight. After the engine has ended, it fails with the reason of the end.
+  // If it fails, the operation was not submitted.
   Status submit(Operation& operation, SubmitHint hint = SubmitHint::kNone) noexcept;
 
   // Callable from any thread, but not from callbacks of operations. Runs the engine until the
@@ -92,12 +95,13 @@ class Engine {
   Status wait(const Operation& operation, Deadline deadline = Deadline::never()) noexcept;
 
   // Ends the engine on all ranks; every operation in flight fails with `reason`. Returns once the
-  // engine has ended here and the neighbours in the tree have acknowledged it. After the deadline
-  // it aborts the transport instead, so that a collective that still runs returns. Not callable
-  // from callbacks of operations.
+  // engine has ended on this rank, the children in the tree have sent their goodbyes, and all
+  // messages of this rank have left. If the engine has not ended at the deadline, it aborts the
+  // transport, so that a collective that still runs returns. Not callable from callbacks of
+  // operations.
   void shutdown(const Status& reason, Deadline deadline) noexcept;
-  // For a catch block, on any thread: the exception ends the engine. Returns the status that
-  // operations of this rank fail with.
+  // Called in a catch block, on any thread: the exception that was caught ends the engine. Returns
+  // the status that operations of this rank fail with.
   Status end_by_exception() noexcept HVD_EXCLUDES(ended_mutex_);
   // Ok, or the reason why the engine has ended or is about to end.
   Status ended() const noexcept HVD_EXCLUDES(ended_mutex_);
@@ -123,7 +127,8 @@ class Engine {
 
   // With a single rank: carries out all that is queued, on the calling thread.
   void run_alone() noexcept HVD_EXCLUDES(running_);
-  // One step of the worker, or of the end; returns whether there was anything to do.
+  // Does one step of the worker, or, once the engine has ended, one step of Worker::part(). Returns
+  // whether there was anything to do.
   bool advance() noexcept HVD_REQUIRES(running_);
   bool advance_or_throw() HVD_REQUIRES(running_);
   void sleep(Doorbell::Listener listener, Deadline deadline) noexcept HVD_REQUIRES(running_);
@@ -176,10 +181,10 @@ class Engine {
   // try to lock running_ again.
   std::atomic<std::thread::id> alone_{};
 
-  // The end, in this order: wants_shutdown_ asks the worker for a plan that ends all ranks;
-  // must_end_ (after an exception) asks the next runner to end at once. Either leads to has_ended_,
-  // after which no operation is in flight, and then to parted_, after which the control plane may
-  // be closed.
+  // The end has three states. First one of two flags is set: wants_shutdown_ asks the worker for a
+  // plan that ends the engine on all ranks; must_end_, after an exception, makes the next thread
+  // that runs the engine end it at once. Then has_ended_ is set: no operation is in flight any
+  // more. Last parted_ is set: goodbyes are exchanged, and the control plane may be closed.
   std::atomic<bool> wants_shutdown_{false};
   std::atomic<bool> must_end_{false};
   std::atomic<bool> has_ended_{false};
@@ -194,16 +199,17 @@ class Engine {
   mutable Mutex calls_mutex_;
   Call* calls_ HVD_GUARDED_BY(calls_mutex_) = nullptr;
 
-  // Threads in run_until_done(); one of them may run the engine. While it is above 0 the engine
-  // thread does not.
+  // Number of threads in run_until_done(); one of them may run the engine. While the number is
+  // above 0, the engine thread does not run it.
   std::atomic<int> waiting_threads_{0};
   // How often a waiting thread has taken over the engine. Written only with running_ held.
   std::atomic<uint64_t> runs_by_waiting_{0};
-  // The engine thread is in watch() and looks for work by itself within kLongestDoze.
+  // True while the engine thread is in watch(), where it polls for work within kLongestDoze.
   std::atomic<bool> thread_polls_{false};
   // runs_by_waiting_ when the engine thread last looked; used by that thread alone.
   uint64_t runs_seen_ = 0;
-  // Threads in wait_for_runner() that sleep or are about to; wake_waiters() notifies them.
+  // Number of threads in wait_for_runner() that sleep or are about to sleep. wake_waiters()
+  // notifies them.
   std::atomic<int> waiters_{0};
   Mutex waiters_mutex_;
   CondVar changed_;

@@ -42,7 +42,8 @@ std::vector<Batch> fuse(const Plan& plan, const FusionOptions& options) {
     batch.items.push_back(first);
     if (!is_fusible(leader.request.type, options)) continue;
     int64_t fused = fused_bytes(leader);
-    // Bounds how far ahead of its turn a later tensor can be carried out.
+    // Bytes passed over. They limit how much earlier than in the order of the plan a tensor is
+    // carried out.
     int64_t passed_over = 0;
     for (uint32_t i = first + 1; i < count && fused + passed_over <= options.threshold; ++i) {
       const Response& other = *plan.responses[i];

@@ -18,17 +18,20 @@ struct FusionOptions {
   bool fuse_adasum = true;
 };
 
-// Indices into Plan::responses, never of responses with an error. A single tensor may exceed the
-// threshold.
+// Indices into Plan::responses. A response with an error is in no batch. A batch of one tensor may
+// exceed the threshold.
 struct Batch {
   std::vector<uint32_t> items;
 };
 
-// The bytes that a response counts against the threshold: reduced, or gathered from all ranks.
+// The bytes of a response that count for the threshold: the bytes to reduce, or for an allgather
+// the bytes of all ranks.
 int64_t fused_bytes(const Response& response);
 
-// Greedy, from the first tensor on. A batch passes over tensors that do not match it while their
-// bytes and those of the batch stay below the threshold; passed-over tensors keep their order.
+// Greedy, from the first tensor on: a batch takes the later tensors that match its first tensor and
+// that fit below the threshold. It passes over the others. The batch ends when its bytes and the
+// bytes that it has passed over exceed the threshold together. Tensors that were passed over keep
+// their order.
 std::vector<Batch> fuse(const Plan& plan, const FusionOptions& options);
 
 }  // namespace hvd

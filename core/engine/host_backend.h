@@ -35,8 +35,8 @@ class HostBackend final : public Backend {
                                                    const HostBackendOptions& options);
 
   bool takes(const Response&) const override { return true; }
-  // A tensor that fails on this rank alone (no memory for its output) fails its operation; the
-  // returned status ends the engine.
+  // If there is no memory for the output of a tensor, its operation fails on this rank alone, and
+  // run() returns ok. Any returned failure ends the engine.
   Status run(std::span<const Item> batch, Completion& completion) override;
 
   // Both take effect with the next batch.
@@ -54,8 +54,9 @@ class HostBackend final : public Backend {
   Status broadcast(const Item& item);
   Status alltoall(const Item& item);
 
-  // Memory for an output of `shape`. If the caller has no memory, its operation fails, but this
-  // rank takes part in the collective with substitute memory: the other ranks need its data.
+  // Memory for an output of `shape`. If the caller's allocator returns no memory, the operation
+  // fails. This rank still takes part in the collective, with substitute memory, because the other
+  // ranks need its data.
   Bytes output_of(TensorTask& task, Shape shape);
   // The same in the shape of the input.
   Bytes output_of(TensorTask& task);

@@ -26,7 +26,7 @@ InFlight::Time InFlight::now() {
 }
 
 uint32_t numbers_for(size_t cache_capacity) {
-  constexpr size_t kFewest = 60;  // so that at least as many can be in flight
+  constexpr size_t kFewest = 60;  // that many can be negotiated at the same time with any cache
   if (cache_capacity == 0) return kMostNumbers;
   return static_cast<uint32_t>(std::clamp<size_t>(cache_capacity / 2, kFewest, kMostNumbers));
 }
@@ -58,7 +58,8 @@ Status InFlight::add(Operation& operation) {
 }
 
 const TensorTask* InFlight::take_names(Operation& operation, Time since) {
-  // All allocations are first: if one fails, only idle names remain.
+  // All allocations come first: if one of them fails, the call leaves behind only names that no
+  // task uses.
   if (queue_.size() == queue_.capacity()) queue_.reserve(2 * queue_.size() + 16);
   const std::string* last = last_submitted_;
   for (TensorTask& task : operation.tasks) {
@@ -98,7 +99,7 @@ void InFlight::enqueue(Operation::Ref ref) {
     joins_.push_back({std::move(ref), now()});
     last_submitted_ = &kJoinName;
   } else {
-    (void)ref.release();  // its names hold the ref, until the last of them is removed
+    (void)ref.release();  // the names hold the ref until the last of them is freed
   }
   queue_.push_back(operation);  // take_names() has made room
   queued_.store(true, std::memory_order_release);
@@ -133,9 +134,9 @@ size_t InFlight::queued() const {
 
 void InFlight::remove(std::span<TensorTask* const> tasks, std::vector<Operation::Ref>& finished) {
   const size_t before = finished.size();
-  finished.reserve(before + tasks.size());  // after this only the copy of a name can throw
+  finished.reserve(before + tasks.size());  // from here on only the copy of a name can throw
   MutexLock lock(mutex_);
-  if (!closed_.is_ok()) return;  // close() has handed them out
+  if (!closed_.is_ok()) return;  // close() has passed them to its callback
   if (!tasks.empty() && tasks.back() != nullptr) last_completed_ = tasks.back()->request.name;
   for (TensorTask* task : tasks) {
     if (task == nullptr) continue;
@@ -210,7 +211,8 @@ Operation* InFlight::unlink_all(const Status& reason) noexcept {
   joins_.clear();
   for (auto& [name, entry] : names_) {
     if (entry.task == nullptr) continue;
-    // A group occurs under each of its names that is not done; the last of them links it.
+    // A group is found once for each of its tensors that is not done. The last of these adds it to
+    // the list.
     if (--entry.task->operation->remaining == 0) link(*entry.task->operation);
   }
   for (auto& [label, sequence] : sequences_) {

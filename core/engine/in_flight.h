@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations that callers have submitted and that are not done, and the queue from the callers
-// to the engine. Its mutex is the only lock on that way.
+// to the engine. A submission takes no lock except its mutex.
 //
 // Callers may call add() on any thread. The thread that runs the engine calls the other functions,
 // except where noted.
@@ -8,10 +8,10 @@
 // Operations without a name get a number here, counted separately for each label
 // ("allreduce.noname"): 0, 1, 2 and so on in the order of submission, and 0 again after a fixed
 // count. So the number depends only on the order in which this rank submits operations of this
-// label, which has to be the same on all ranks. It does not depend on when operations are done,
-// which differs between ranks. An operation whose name an earlier one still uses is held here until
-// that one is done. Ranks that submit in the same order cannot deadlock by that: the later
-// operation needs all ranks, and each of them submits the earlier one first.
+// label. That order has to be the same on all ranks. The number does not depend on the time at
+// which operations are done, because that time differs between ranks. An operation is held here
+// while an earlier operation uses its name. This cannot deadlock ranks that submit in the same
+// order: the later operation needs all ranks, and each rank submits the earlier operation first.
 #pragma once
 
 #include <atomic>
@@ -34,21 +34,23 @@
 
 namespace hvd {
 
-// A name that is or was in use. Tasks point to it, which saves a second lookup.
+// A name that a task uses or has used. The task points to it, which saves a second lookup.
 struct InFlightName {
   TensorTask* task = nullptr;  // null when it is not in use
   std::chrono::nanoseconds since{0};
-  // Only for the thread that runs the engine: the number of the name in the cache of responses when
-  // it was last announced.
+  // Only for the thread that runs the engine: the ResponseId that the response cache had for this
+  // name when it was last announced.
   ResponseId number = kNoResponse;
 };
 
-// How many numbers the operations of one label have; as many can be negotiated at the same time. A
-// program that submits k tensors without names in every step is answered from the cache of
-// responses if a number always belongs to the same tensor, so if k divides this: 840 = 2 * 2 * 2 *
-// 3 * 5 * 7.
+// The count of numbers for the unnamed operations of one label, and so the most of them that can be
+// negotiated at the same time. The response cache answers an unnamed tensor only if its number
+// always belongs to the same tensor. For a program that submits k unnamed tensors in every step
+// this holds if k divides the count. So the count has many divisors: 840 = 2 * 2 * 2 * 3 * 5 * 7.
 inline constexpr uint32_t kMostNumbers = 840;
-// Fewer with a small cache of responses: half of the cache is left to tensors with names.
+// The count for a response cache of this capacity: half of the capacity, so that the other half is
+// left to tensors with names, but at least 60 and at most kMostNumbers. Without a cache (0):
+// kMostNumbers.
 uint32_t numbers_for(size_t cache_capacity);
 
 class InFlight {
@@ -68,21 +70,22 @@ class InFlight {
   // Any thread.
   size_t queued() const HVD_EXCLUDES(mutex_);
 
-  // The tasks are done and their names free. Null tasks are skipped. Appends the operations of
-  // which no task remains to `finished`. An exception leaves everything unchanged.
+  // The tasks are done: frees their names and skips null tasks. An operation whose last task is
+  // done is appended to `finished`. An exception leaves everything unchanged.
   void remove(std::span<TensorTask* const> tasks, std::vector<Operation::Ref>& finished)
       HVD_EXCLUDES(mutex_);
   // Queues held operations whose name is free now. To be called after remove(), once the operations
   // that it returned are finished.
   void enqueue_held() HVD_EXCLUDES(mutex_);
-  // Restarts the waiting time of joins: the other ranks make progress.
+  // Restarts the waiting time of joins, for stall reports, because the other ranks make progress.
   void renew_joins() HVD_EXCLUDES(mutex_);
   // As remove(), for all joins. Numbers start at 0 again: while this rank had joined, other ranks
   // may have counted operations that this rank did not submit.
   void remove_joins(std::vector<Operation::Ref>& finished) HVD_EXCLUDES(mutex_);
 
   // Accepts no operation from now on. Calls `each` with every operation that was in flight, after
-  // the lock has been released. Allocates nothing: memory that ran out may be the reason.
+  // the lock has been released. Allocates nothing, because the reason may be that no memory is
+  // left.
   template <typename Each>
   void close(const Status& reason, Each each) HVD_EXCLUDES(mutex_) {
     for (Operation* next = unlink_all(reason); next != nullptr;) {
@@ -115,7 +118,8 @@ class InFlight {
   const TensorTask* take_names(Operation& operation, Time since) HVD_REQUIRES(mutex_);
   // Appends the next number to the names of the tasks; does not advance the sequence.
   Sequence& number(Operation& operation) HVD_REQUIRES(mutex_);
-  // After take_names(). `ref` becomes the ref of the names, or of joins_.
+  // Called after take_names(). The names of the operation hold `ref` from then on; for a join,
+  // joins_ holds it.
   void enqueue(Operation::Ref ref) HVD_REQUIRES(mutex_);
   void forget_idle_names() HVD_REQUIRES(mutex_);
   // The operations in flight, linked by next_closed, each with the ref that this object held.
@@ -126,8 +130,8 @@ class InFlight {
   std::atomic<size_t> count_{0};
   mutable Mutex mutex_;
   std::vector<Operation*> queue_ HVD_GUARDED_BY(mutex_);
-  // Names that are not in use stay, because most are used again: to find one costs 0.1 us less than
-  // to make one.
+  // A name that no task uses stays here, because most names are used again. Finding a name costs
+  // 0.1 us less than making it.
   std::unordered_map<std::string, InFlightName> names_ HVD_GUARDED_BY(mutex_);
   size_t names_in_use_ HVD_GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::string, Sequence> sequences_ HVD_GUARDED_BY(mutex_);  // by label

@@ -4,12 +4,11 @@
 // same version, so there are no version numbers.
 //
 //   kind          u8 first, then
-//   announcement  u64 plans applied | i32[] ranks that joined | ids | u32 n | n × (request | i32
-//   rank
-//                 | i32[] ranks | i64[] rows | status conflict) | status shutdown
-//   plan          ids | u32 n | n × response | bool remember | u32[] groups | i32 last joined, or
-//   -1
-//                 | bytes tunables | status shutdown
+//   announcement  u64 plans applied | i32[] ranks that joined | ids
+//                 | u32 n | n × (request | i32 rank | i32[] ranks | i64[] rows | status conflict)
+//                 | status shutdown
+//   plan          ids | u32 n | n × response | bool remember | u32[] groups
+//                 | i32 last joined, or -1 | bytes tunables | status shutdown
 //   alarm         nothing
 //   question      u64 number of the question
 //   reports       u64 number of the question | u32 n | n × RankReport (stall/rank_report.cc)
@@ -46,7 +45,8 @@ enum class MessageKind : uint8_t {
 // Fails for an empty message and for an unknown kind.
 Result<MessageKind> kind_of(ConstBytes message);
 
-// Ascending numbers, as runs: an unchanged step mostly needs a single run.
+// Ascending numbers, encoded as ranges of consecutive numbers. A step that repeats the previous one
+// mostly needs one range.
 void encode_ids(std::span<const ResponseId> ascending, Encoder& out);
 Status decode_ids(Decoder& in, std::vector<ResponseId>& ascending);
 

@@ -60,7 +60,7 @@ Negotiator::~Negotiator() = default;
 
 void Negotiator::announce(const Request& request, uint32_t group, void* user_data,
                           ResponseId& known) {
-  // By number first: that is faster than by name.
+  // The lookup by number comes first, because it is faster than by name.
   PendingTensor* cached = pending_.find(known);
   if (cached == nullptr || cached->cached->response->request.name != request.name) {
     cached = find_known(request.name);
@@ -148,8 +148,8 @@ void Negotiator::spell_out(PendingTensor& pending, const Response& cached) const
   }
 }
 
-// For messages about a tensor that `party` announced by number: all of its ranks that have not
-// joined have the tensor.
+// For error messages about a tensor that `party` announced by number. All ranks of the party that
+// have not joined have the tensor.
 int Negotiator::rank_with_tensor(int party) const {
   if (party == self_) return options_.rank;
   const NegotiatorOptions::Child& child = options_.children[party];
@@ -187,7 +187,8 @@ void Negotiator::complete_if_all_have(PendingTensor& pending) {
 
 void Negotiator::join() { mark_joined(options_.rank); }
 
-// Completes tensors that only the party of `rank` was missing for, if it was the last of its party.
+// If `rank` is the last rank of its party that joins, the tensors that only this party did not have
+// become complete.
 void Negotiator::mark_joined(int rank) {
   if (joined_[rank]) return;
   const int party = party_of_[rank];
@@ -204,8 +205,8 @@ void Negotiator::mark_joined(int rank) {
   pending_.for_each([this](PendingTensor& pending) { complete_if_all_have(pending); });
 }
 
-// The last rank of `party` joins. Its arrivals by number become requests now, because
-// rank_with_tensor() finds no rank of the party any more once all of them have joined.
+// Called when the last rank of `party` joins. Arrivals by number become requests now, because
+// rank_with_tensor() finds no rank of the party once all of them have joined.
 void Negotiator::spell_out_arrivals(int party) {
   pending_.for_each_known([&](PendingTensor& pending) {
     if (pending.has_arrived(party) && pending.merged == nullptr) {
@@ -245,7 +246,7 @@ Status Negotiator::receive_announcement(int party, Decoder& in) {
   std::vector<ResponseId> ids;
   uint32_t spelled = 0;
   HVD_TRY(in.get(plans_seen_by_[party]));
-  // Joins first: a rank that has joined need not have the tensors of the numbers.
+  // The joins come first: a rank that has joined may not have the tensors of the numbers.
   std::vector<int32_t> joined;
   HVD_TRY(in.get(joined));
   for (const int rank : joined) {
@@ -338,8 +339,8 @@ ByteBuffer Negotiator::encode_announcement() {
   return out.take();
 }
 
-// Plans first: the children wait for them. All announcements since the last call become one
-// message.
+// Plans are sent first, because the children wait for them. All tensors that became complete since
+// the last call are announced in one message.
 Status Negotiator::flush(Send send) {
   const Urgency urgency = std::exchange(urgent_, false) ? Urgency::kUrgent : Urgency::kUsual;
   for (const ByteBuffer& plan : plans_to_send_) {

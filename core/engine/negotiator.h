@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out which tensors every rank of a process set has, and decides what all ranks do next. A
-// state machine without I/O: requests and messages in, messages and plans out. docs/negotiation.md
-// tells the protocol as a story.
+// Finds out which tensors every rank of a process set has, and decides what all ranks do next. It
+// is a state machine without I/O: requests and messages go in, messages and plans come out.
+// docs/negotiation.md describes the protocol.
 //
 // Words:
 //   tree          the ranks of a set; rank 0 is its top and the coordinator
@@ -11,9 +11,10 @@
 //   announcement  message to the parent: the tensors that are complete here
 //   plan          message to the children: the tensors that all ranks carry out next, in this order
 //
-// A rank announces a tensor to its parent once it is complete, so a decision costs every rank a few
-// messages, however many ranks there are. A tensor that is complete at the coordinator is complete
-// everywhere; the coordinator puts it into a plan, which travels down the tree.
+// A rank announces a tensor to its parent once the tensor is complete. So a decision costs every
+// rank a few messages, and their number does not grow with the number of ranks. A tensor that is
+// complete at the coordinator is complete everywhere; the coordinator puts it into a plan, which
+// travels down the tree.
 //
 // Life of a tensor at one rank:
 //
@@ -21,15 +22,15 @@
 //      ^                                                    | (coordinator)       |
 //      +------------------- plan applied <-----decide()-----+---- plan received --+
 //
-// Numbers. A tensor that an earlier plan answered is in the ResponseCache of every rank, under the
-// same number, and travels as that number. A plan may give a number up (eviction) while an
-// announcement that uses it is on its way to the parent. So an announcement contains how many plans
-// its sender has applied, and a rank remembers a retired number until every child has applied the
-// plan that retired it.
+// Numbers. A number is a ResponseId. A tensor that an earlier plan answered is in the ResponseCache
+// of every rank, under the same number. Messages contain this number instead of the request. A plan
+// may evict a number while an announcement that uses the number is on its way to the parent. So an
+// announcement contains how many plans its sender has applied. A rank keeps an evicted number as a
+// retired number until every child has applied the plan that evicted it.
 //
-// Mismatches. Requests of one name that do not match are found at the rank where they meet. They
-// travel on as a conflict, and every rank gets it as the error of this tensor. The engine
-// continues.
+// Mismatches. If requests of one name do not match, the rank where they meet in the tree finds it.
+// It announces the tensor with a conflict, and every rank gets the conflict as the error of this
+// tensor. The engine continues.
 //
 // One thread at a time may call it: the one that runs the engine.
 #pragma once
@@ -57,7 +58,7 @@ namespace hvd {
 struct DecidedPlan;
 
 struct NegotiatorOptions {
-  int rank = 0;     // of the set, as all ranks here
+  int rank = 0;     // of the set, like every rank in this header
   int parent = -1;  // -1 at the coordinator
   struct Child {
     int rank;
@@ -81,15 +82,17 @@ class Negotiator {
 
   // Events. --------------------------------------------------------------------------------------
 
-  // This rank has a tensor. No plan may be outstanding for an earlier tensor of the same name. The
-  // plan that answers it contains `user_data`. `known` is in and out: the number that an earlier
-  // call left there for this name, or kNoResponse. It saves the lookup by name.
+  // This rank has a tensor. A plan must have answered the earlier tensor of the same name, if there
+  // is one. The plan that answers this tensor contains `user_data`. The message to the parent is
+  // sent later, by flush(). `known` is input and output: it holds the number that the previous call
+  // for this name stored there, or kNoResponse. It saves the lookup by name.
   void announce(const Request& request, uint32_t group, void* user_data, ResponseId& known);
   void announce(const Request& request, uint32_t group = 0, void* user_data = nullptr) {
     ResponseId unknown = kNoResponse;
     announce(request, group, user_data, unknown);
   }
-  // From now on this rank takes part in every reduction without a tensor, until all ranks joined.
+  // From now on, until all ranks have joined, this rank takes part in every reduction without a
+  // tensor of its own.
   void join();
   // Asks the coordinator to end the engine on all ranks. The first reason wins.
   void request_shutdown(const Status& reason);
@@ -117,7 +120,8 @@ class Negotiator {
 
   bool is_coordinator() const { return options_.parent < 0; }
   bool has_joined() const { return joined_[options_.rank]; }
-  // As far as this rank has been sent; the coordinator is sent all joins.
+  // Whether `rank` has joined, according to the messages that this rank has received. The
+  // coordinator receives all joins.
   bool has_joined(int rank) const { return joined_[rank]; }
   bool any_rank_joined() const { return joined_count_ > 0; }
   const ResponseCache& cache() const { return cache_; }
@@ -125,18 +129,19 @@ class Negotiator {
   uint64_t messages_sent() const { return messages_sent_; }
   // Tensors that at least one party has and that no plan has answered.
   size_t waiting() const { return pending_.waiting(); }
-  // Numbers that were given up and that a rank below this one may still use.
+  // Evicted numbers that a rank below this one may still use.
   size_t retired() const { return retired_.size(); }
 
   // Receives every arrival; may be null, and must outlive the negotiator.
   void set_observer(EngineObserver* observer) { observer_ = observer; }
 
-  // Changes the size of the cache. Every rank must do so between the same two plans: directly after
-  // next_plan() has returned the first of them, before any other receive() or decide().
+  // Changes the capacity of the cache. Every rank must call it after the same plan: directly after
+  // next_plan() has returned that plan, and before the next receive() or decide().
   void set_cache_capacity(size_t capacity);
 
  private:
-  // One party has a tensor, which it named by the number of a cached response, or by a request.
+  // One party has a tensor. The first overload is for a tensor that the party has named by the
+  // number of a cached response, the second for a request.
   void arrive(int party, PendingTensor& known);
   void arrive(int party, MergedRequest merged);
   void note_arrival(int party, PendingTensor& pending, const Request& request);
@@ -145,9 +150,10 @@ class Negotiator {
   PendingTensor* find_pending(const std::string& name) const;  // null when there is none
   PendingTensor& pending_of(const std::string& name);
   void merge(PendingTensor& pending, MergedRequest merged) const;
-  // Turns the arrivals by number of `pending` into a merged request.
+  // Replaces the number in the arrivals of `pending` by the request that it stands for, and merges
+  // these requests.
   void spell_out(PendingTensor& pending, const Response& cached) const;
-  // The request that an arrival of `party` by the number of `cached` means.
+  // The request that `party` has if it has announced the number of `cached`.
   MergedRequest merged_from(const Response& cached, int party) const;
   int rank_with_tensor(int party) const;
   void complete_if_all_have(PendingTensor& pending);
@@ -155,7 +161,7 @@ class Negotiator {
   void* forget_arrivals(const std::string& name);
 
   Status receive_announcement(int party, Decoder& in);
-  // The number may have been given up since the party sent it.
+  // The number may have been evicted since the party sent it.
   Status arrive_by_number(int party, ResponseId id);
   Status receive_plan(ConstBytes message);
   // Fails for a plan that names a tensor which this rank has not announced.
@@ -182,10 +188,10 @@ class Negotiator {
 
   ResponseCache cache_;
   PendingTable pending_;                  // its known tensors are those of cache_
-  std::vector<PendingTensor*> complete_;  // to be announced, or at the coordinator to be planned
+  std::vector<PendingTensor*> complete_;  // not announced yet; at the coordinator: not planned yet
   bool has_news_ = false;                 // at the coordinator: there is something to plan
 
-  // Joins that this rank has been sent.
+  // Joins that this rank has received from below, and its own.
   std::vector<bool> joined_;  // by rank
   int joined_count_ = 0;
   int last_joined_ = -1;
@@ -193,7 +199,7 @@ class Negotiator {
   Parties joined_parties_ = 0;        // parties of which all ranks have joined
   std::vector<int> joins_to_send_;
 
-  Status shutdown_;  // the reason that this rank or one below asked for
+  Status shutdown_;  // the reason from this rank, or from a rank below it
   bool shutdown_to_send_ = false;
   ByteBuffer tunables_;
 
@@ -203,8 +209,8 @@ class Negotiator {
   std::vector<ByteBuffer> plans_to_send_;
   bool urgent_ = false;  // the plans to send end the engine: they must wake idle ranks
 
-  // Numbers that were given up, oldest first, and how many plans each child had applied when it
-  // sent its last announcement.
+  // Evicted numbers, oldest first; and, in plans_seen_by_, how many plans each child had applied
+  // when it sent its last announcement.
   struct Retired {
     uint64_t at_plan;
     ResponseId id;

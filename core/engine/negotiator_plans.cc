@@ -23,8 +23,8 @@ constexpr bool may_be_remembered(RequestType type) {
 
 }  // namespace
 
-// Tensors that all ranks named by number, ascending, come first and travel as numbers; all other
-// tensors follow as responses.
+// The plan lists first the tensors that all ranks have announced by number, in ascending order and
+// as numbers. All other tensors follow as responses.
 void Negotiator::decide() {
   HVD_CHECK(can_decide());
   has_news_ = false;
@@ -42,7 +42,7 @@ void Negotiator::decide() {
       spelled_groups.push_back(pending->group);
     }
   }
-  // They are mostly sorted already, and then a sort would cost ten times as much as this check.
+  // Mostly they are already sorted. A sort would then cost ten times as much as this check.
   const auto is_older = [](const PendingTensor* a, const PendingTensor* b) {
     return a->cached->id < b->cached->id;
   };
@@ -145,7 +145,8 @@ void Negotiator::apply(DecidedPlan& decided, std::span<PendingTensor* const> cac
     plan.responses.push_back(pending->cached->response);
     pending->clear_arrivals();
   }
-  // All of them before the first insert: inserting one response may evict the entry of another.
+  // This loop handles all of them before the first insert, because inserting one response may evict
+  // the entry of another.
   for (const Response& response : decided.spelled) {
     plan.details.push_back({forget_arrivals(response.request.name), kNoResponse});
   }
@@ -183,7 +184,7 @@ void* Negotiator::forget_arrivals(const std::string& name) {
   return user_data;
 }
 
-// Tensors that arrived under an evicted number stay pending under their name.
+// A tensor that has arrived under an evicted number stays pending under its name.
 void Negotiator::retire(std::vector<ResponseCache::Entry>& evicted) {
   for (ResponseCache::Entry& entry : evicted) {
     PendingTensor& pending = *pending_.find(entry.id);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine of a process set reports while it works. The timeline is the one implementation
-// (timeline/tracer.h); the engine includes nothing of it.
+// What the engine of a process set reports while it works. The timeline is the only implementation
+// (timeline/tracer.h). The engine does not include it.
 //
 // Every function is called on the thread that runs the engine, must return soon and must not call
-// the engine. Without an observer the engine pays for one comparison with null.
+// the engine. Without an observer an event costs one comparison with null.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ class EngineObserver {
 
   // A cycle: the negotiation of the tensors in `plan` has ended. Tensors with an error end here.
   virtual void on_plan(const Plan& plan) = 0;
-  // A batch of the plan of the last on_plan() starts. `number` tells it apart from other batches
-  // that have not ended. An engine that fails reports no end.
+  // A batch of the plan of the last on_plan() starts. `number` is different from the numbers of
+  // other batches that have not ended. If the engine fails, on_batch_end() is not called for its
+  // batches.
   virtual void on_batch_start(const Plan& plan, const Batch& batch, uint64_t number) = 0;
   virtual void on_batch_end(uint64_t number) = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One submission: a tensor, or a group of tensors that completes as one. The caller, which waits
-// for it or gets a callback, and the engine, which carries it out, share it.
+// One submission: a tensor, or a group of tensors that is done when all of its tensors are done.
+// The caller and the engine share the object. The caller waits for the operation or gets a
+// callback; the engine carries the operation out.
 #pragma once
 
 #include <atomic>
@@ -44,8 +45,8 @@ struct TensorTask {
 // outcome; the engine holds one until the operation is done. The count is inside the object, so
 // that a subclass can reuse a finished operation with all of its memory (end()).
 //
-// Threads: before submission it belongs to the caller, then to the thread that runs the engine,
-// except is_done(), ref() and the release of a ref, which are safe on any thread. After is_done()
+// Threads: before the submission only the caller may use it, after it only the thread that runs the
+// engine. is_done(), ref() and the release of a ref are safe on any thread. Once is_done() is true,
 // any thread may read the results.
 class Operation {
  public:
@@ -83,15 +84,15 @@ class Operation {
   const Status& status() const { return status_; }
   // Of a join, once it is done: the rank that joined last.
   int last_joined() const { return last_joined_; }
-  // Once it is done without failure: the position of its tensor among all tensors that its process
-  // set has planned. It is the same on all ranks, because plans are, and unique in the set. A group
-  // has the position of its last tensor.
+  // Once it is done without failure: the position of its tensor in the plans of the process set,
+  // counted from the first plan. The position is the same on all ranks, because the plans are, and
+  // no other operation of the set has it. A group has the position of its last tensor in the plans.
   uint64_t number() const { return number_; }
 
   std::vector<TensorTask> tasks;
   Allocate allocate;
   Done when_done;
-  uint32_t group = 0;  // a number of its own for each group; 0 for a single tensor
+  uint32_t group = 0;  // counts the groups of this engine from 1; 0 for a single tensor
   // The caller gave no name: all tasks are called "allreduce.noname", and submission changes that
   // to "allreduce.noname.7", or in a group to "allreduce.noname.7_1of3" (InFlight).
   bool is_unnamed = false;
@@ -114,8 +115,8 @@ class Operation {
   Operation() = default;
   virtual ~Operation() = default;
 
-  // Makes it an operation that was not submitted yet, with its present tasks. The caller has the
-  // only ref of it.
+  // Resets it to the state before a submission, with its present tasks. The caller then has the
+  // only ref.
   void prepare(Allocate allocate_by, Done call_when_done) {
     allocate = std::move(allocate_by);
     when_done = std::move(call_when_done);

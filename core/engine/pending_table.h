@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of one rank's negotiation: which tensors some ranks have and other ranks do not have
-// yet. Only the negotiator uses it, on the thread that runs the engine.
+// The state of one rank's negotiation: the tensors that at least one rank has and that no plan has
+// answered. Only the negotiator uses it, on the thread that runs the engine.
 //
-// A tensor is known or unknown. The cache has a response for a known tensor; the table keeps one
-// PendingTensor for each of them under its ResponseId, also while no rank has announced it, so that
-// a step that repeats earlier tensors finds it by number and allocates nothing. An unknown tensor
-// is in the table under its name, from the first announcement until the plan that answers it.
+// A tensor is known or unknown. A known tensor has a response in the cache. The table has one
+// PendingTensor for each known tensor, under its ResponseId, even while no rank has the tensor. So
+// a step that repeats earlier tensors finds them by number and allocates nothing. An unknown tensor
+// is in the table under its name, from its first arrival until the plan that answers it.
 //
-// The table owns every PendingTensor. The address of one does not change until it is erased, also
-// when its tensor becomes unknown (forget_id).
+// The table owns every PendingTensor. Its address does not change until it is erased, not even when
+// its tensor becomes unknown (forget_id).
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@
 
 namespace hvd {
 
-// A party is a child of this rank with all ranks below it, or this rank itself. One bit for each.
+// A set of parties, with one bit for each party. A party is a child of this rank with all ranks
+// below it, or this rank itself.
 using Parties = uint32_t;
 
 // The request that one or more parties have announced under one name.
@@ -43,8 +44,8 @@ struct MergedRequest {
 
 struct PendingTensor {
   Parties arrived = 0;     // the parties that have the tensor
-  bool complete = false;   // all parties have it, and the negotiator has noted that
-  bool announced = false;  // the parent has been sent it
+  bool complete = false;   // all parties that have not joined have it
+  bool announced = false;  // this rank has announced it to its parent
   uint32_t group = 0;
   void* user_data = nullptr;  // of this rank's announcement
   // The cached response of a known tensor; null for an unknown one.
@@ -63,7 +64,8 @@ struct PendingTensor {
 
 class PendingTable {
  public:
-  // Null when there is none. The first finds known tensors, the second unknown ones.
+  // Null when there is none. The first overload finds known tensors, the second finds unknown
+  // tensors.
   PendingTensor* find(ResponseId id) const {
     const auto found = known_.find(id);
     return found == known_.end() ? nullptr : found->second.get();
@@ -73,13 +75,13 @@ class PendingTable {
     return found == unknown_.end() ? nullptr : found->second.get();
   }
 
-  // A tensor that the table does not have. `cached` must outlive the entry here, or forget_id()
-  // must follow.
+  // Adds a tensor that the table does not have. `cached` must stay valid until the tensor is erased
+  // or forget_id() is called for it.
   PendingTensor& add(const ResponseCache::Entry& cached);
   PendingTensor& add(const std::string& name);
 
-  // The cache has given up number `id`. A tensor that no party has is erased. Any other one is an
-  // unknown tensor called `name` from now on; its `cached` is null.
+  // The cache has evicted number `id`. If no party has the tensor, it is erased. Otherwise it is
+  // from now on an unknown tensor under `name`, and its `cached` is null.
   void forget_id(ResponseId id, const std::string& name);
   void erase(const std::string& name) { unknown_.erase(name); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ranks of a process set do next. The coordinator decides it; it is equal on all ranks
-// except for `details` and `joined_here`.
+// A plan: what all ranks of a process set do next. The coordinator makes it. It is equal on all
+// ranks, except for `details` and `joined_here`.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@
 namespace hvd {
 
 struct Plan {
-  // Carried out in this order. The cache of responses shares them.
+  // Carried out in this order. Shared with the response cache.
   std::vector<std::shared_ptr<const Response>> responses;
-  // By response: what the other ranks do not have.
+  // One for each response: data of this rank alone.
   struct Detail {
-    void* user_data = nullptr;    // of this rank's announcement; null if it has no such tensor
-    ResponseId id = kNoResponse;  // of the response in the cache, unless it was not remembered
+    void* user_data = nullptr;    // from announce(); null if this rank lacks the tensor
+    ResponseId id = kNoResponse;  // of the response in the cache; kNoResponse if it is not there
   };
   std::vector<Detail> details;
-  // By response: the group that it was submitted with; empty unless groups matter.
+  // One for each response: the group of tensors that it was submitted in. Empty unless groups
+  // matter.
   std::vector<uint32_t> groups;
   // This rank has joined, so it may not have some of the tensors.
   bool joined_here = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank asks for: one collective on one tensor. The ranks agree on requests before any data
-// moves. Request and Response travel between ranks; messages.h shows their layout.
+// A request: a rank asks for one collective on one tensor. The ranks agree on requests before any
+// data moves. Request and Response are parts of messages between ranks; messages.h shows their
+// layout.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +66,7 @@ constexpr bool has_free_first_dimension(RequestType type) {
 // operation. Otherwise the text contains the tensor, both ranks and the two values that differ.
 Status compare(const Request& a, int rank_a, const Request& b, int rank_b);
 
-// Ok, or why no rank can carry out `request`.
+// Ok, or the reason why no rank can carry out `request`.
 Status validate(const Request& request);
 
 void encode(const Request& request, Encoder& out);

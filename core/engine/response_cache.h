@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The responses that the ranks of a process set agreed on before. Every rank holds the same entries
-// under the same numbers, because all apply the same plans in the same order. So a tensor that is
-// submitted again travels as a number, and the plan that answers it contains that number.
+// The responses that the ranks of a process set agreed on before. Every rank has the same entries
+// under the same numbers, because all ranks apply the same plans in the same order. So when a
+// tensor is submitted again, announcements and plans contain only its number.
 //
 // Numbers are never reused. When the cache is full, the least recently used entry is evicted.
-// Belongs to the thread that runs the engine.
+// Only the thread that runs the engine uses it.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,7 @@ class ResponseCache {
 
   size_t size() const { return by_id_.size(); }
   size_t capacity() const { return capacity_; }
-  // How many inserts found the cache full, since the start.
+  // Number of inserts so far that found the cache full.
   size_t crowded_out() const { return crowded_out_; }
 
  private:

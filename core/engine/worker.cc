@@ -19,7 +19,8 @@ constexpr int kPollsPerLook = 64;
 // How often to look whether a backend has finished a batch that it runs in the background.
 constexpr std::chrono::microseconds kBackendPoll{50};
 
-// How often to look for tensors that have waited for `seconds`: the look visits every name.
+// The interval at which to look for tensors that have waited for `seconds`. It is not short,
+// because each look visits every name.
 Worker::Clock::duration look_interval(double seconds) {
   return std::chrono::duration_cast<Worker::Clock::duration>(
       std::chrono::duration<double>(std::clamp(seconds / 20, 0.005, 1.0)));
@@ -35,8 +36,8 @@ NegotiatorOptions negotiator_options(const WorkerOptions& options, const Transpo
 
 }  // namespace
 
-// One batch in the hands of a backend. Most are finished inside Backend::run() and never enter
-// running_: then the same object, with its memory, serves the next batch.
+// One batch that a backend carries out. Most batches are finished inside Backend::run() and never
+// enter running_. The object of such a batch, with its memory, serves the next batch.
 class Worker::RunningBatch final : public Completion {
  public:
   explicit RunningBatch(Worker& worker) : worker_(worker) {}
@@ -96,8 +97,9 @@ Worker::Worker(const WorkerOptions& options, Transport& transport, ControlPlane*
 
 Worker::~Worker() = default;
 
-// The order matters for latency: submissions first, then messages, then a plan if this is the
-// coordinator. Plans are sent on before they are carried out, so that the children start at once.
+// The order matters for latency: submissions first, then messages, then a plan if this rank is the
+// coordinator. This rank forwards a plan to its children before it carries the plan out, so that
+// the children start at once.
 Result<bool> Worker::step() {
   bool progress = false;
   if (!running_.empty()) {
@@ -128,9 +130,10 @@ Result<bool> Worker::step() {
   return progress;
 }
 
-// A plan that is longer than the ring to a child is sent in pieces. The child needs all of it
-// before this rank waits for the child in a collective. The wait ends, because the child waits for
-// the plan and reads. The way up is not drained: the parent may be in that collective already and
+// A plan that is longer than the ring buffer to a child is sent in several parts. The child needs
+// the whole plan before this rank waits for the child in a collective. So this function waits until
+// all parts have left. This wait ends, because the child reads while it waits for the plan. It does
+// not wait for messages to the parent: the parent may already be in that collective, where it does
 // not read.
 Status Worker::send_plans() {
   if (control_ == nullptr || control_->drained_below()) return Status::ok();
@@ -293,7 +296,7 @@ Status Worker::start(const Plan& plan, const Batch& batch) {
   if (options_.observer != nullptr) options_.observer->on_batch_start(plan, batch, started.number);
   HVD_TRY(backend_for(*started.items.front().response).run(started.items, started));
   if (started.is_finished) return Status::ok();
-  // The plan does not last as long as the batch.
+  // The batch may live longer than the plan.
   for (const uint32_t item : batch.items) started.responses.push_back(plan.responses[item]);
   running_.push_back(nullptr);
   running_.back() = std::exchange(next_batch_, std::make_unique<RunningBatch>(*this));
@@ -325,9 +328,9 @@ Result<bool> Worker::poll_backends() {
   return finished > 0;
 }
 
-// All ranks have agreed on these operations before the shutdown, so they should not fail by it.
-// This blocks the thread that runs the engine until the batches end, or for the timeout of a
-// collective.
+// All ranks agreed on these operations before the shutdown, so the shutdown should not make them
+// fail. This blocks the thread that runs the engine until the batches end, but at most for the
+// timeout of a collective.
 Status Worker::drain_backends() {
   const Deadline deadline = Deadline::after(options_.host_backend.timeout);
   while (!running_.empty() && !deadline.expired()) {
@@ -354,7 +357,7 @@ Status Worker::tick(const std::string& inside_call) {
   inside_call_ = inside_call;
   const Clock::time_point now = Clock::now();
   std::chrono::duration<double> oldest{0};
-  if (now >= next_look_at_oldest_) {  // seldom: oldest() visits every name
+  if (now >= next_look_at_oldest_) {  // not in every call: oldest() visits every name
     oldest = in_flight_.oldest();
     next_look_at_oldest_ = now + look_interval(options_.stall.warning_seconds);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of an engine that one thread at a time runs, the one that holds Engine::running_. It
-// takes submitted operations, negotiates, carries out plans and completes operations. It blocks
-// only inside a collective that all ranks have agreed on, and while it sends a long plan.
+// The part of an engine that one thread at a time runs: the thread that holds Engine::running_. It
+// takes submitted operations, negotiates, carries out plans and finishes operations. It blocks only
+// inside a collective that all ranks have agreed on, and while it sends a long plan.
 #pragma once
 
 #include <chrono>
@@ -39,12 +39,13 @@ struct WorkerOptions {
   std::vector<std::shared_ptr<Backend>> backends;
   size_t cache_capacity = Config::kDefaultCacheCapacity;  // responses
   bool warns_of_small_cache = false;                      // the user has set the capacity
-  // If set, the coordinator tunes, and writes the values it tried to `autotune_log`, if not empty.
+  // If set, the coordinator tunes. It writes the values that it has tried to the file
+  // `autotune_log`, unless that is empty.
   std::optional<AutotuneOptions> autotune;
   std::string autotune_log;
   std::shared_ptr<EngineObserver> observer;  // null: none
-  // A tensor that waits longer than the first time is reported; one that waits longer than the
-  // second ends the job. 0: never.
+  // A tensor that waits longer than warning_seconds is reported. A tensor that waits longer than
+  // shutdown_seconds ends the job. 0: never.
   StallTimes stall{.warning_seconds = 60, .shutdown_seconds = 0};
   std::string host_name;  // for stall reports
 };
@@ -60,29 +61,31 @@ class Worker {
                                               ControlPlane* control, InFlight& in_flight);
   ~Worker();
 
-  // Does what can be done now; returns whether there was anything. A failure is final: afterwards
-  // only part() and abandon_batches() may be called.
+  // Does everything that can be done without waiting. Returns whether there was anything to do. A
+  // failure is final: afterwards only part() and abandon_batches() may be called.
   Result<bool> step();
 
   // Looks for tensors that have waited too long. To be called every few milliseconds while anything
   // is in flight or is_watching(). `inside_call` describes the call in which a thread of this rank
   // waits.
   Status tick(const std::string& inside_call);
-  // Whether the answers of other ranks to a stall question are outstanding.
+  // Whether other ranks have not yet answered a question of the stall watch.
   bool is_watching() const { return stall_watch_.is_waiting(); }
 
-  // Asks the coordinator for a plan that ends all ranks. It makes step() fail with the reason.
+  // Asks the coordinator for a plan that ends the engine on all ranks. That plan makes step() fail
+  // with the reason.
   void request_shutdown(const Status& reason) { negotiator_.request_shutdown(reason); }
-  // After such an end: sends the goodbye to the parent once. Returns whether all children have sent
-  // theirs and all messages have left; then the control plane can be closed without loss.
+  // Called after such an end: sends the goodbye to the parent once. Returns whether all children
+  // have sent their goodbyes and all messages have left this rank. Then the control plane can be
+  // closed without loss of messages.
   bool part();
 
-  // Whether a backend has batches that it has not reported finished.
+  // Whether a backend has batches whose end it has not reported.
   bool has_running_batches() const { return !running_.empty(); }
   // The engine ends. After the return no backend touches the memory of an operation.
   void abandon_batches() noexcept;
 
-  // When step() has to be called even if no message and no submission comes before.
+  // The time at which step() has to be called even if no message and no submission comes earlier.
   // time_point::max(): no such time.
   Clock::time_point next_timer() const;
 
@@ -99,7 +102,8 @@ class Worker {
   void tune(std::span<const Backend::Item> items);
   // A message of a neighbour in the tree.
   Status take(int from, ConstBytes message);
-  // Whether complete tensors have waited for more tensors for HOROVOD_CYCLE_TIME; starts the wait.
+  // Whether complete tensors have waited for HOROVOD_CYCLE_TIME so that more tensors join their
+  // plan. The first call starts the wait.
   bool cycle_time_has_passed();
   Status send(int to, ConstBytes message, Urgency urgency) {
     return control_->send(to, message, urgency);
@@ -113,7 +117,7 @@ class Worker {
   Backend& backend_for(const Response& response) const;
   // Whether a batch has finished.
   Result<bool> poll_backends();
-  // Waits for all batches, or for as long as a collective may take.
+  // Waits until all batches have ended, but at most for the timeout of a collective.
   Status drain_backends();
   void complete(std::span<TensorTask* const> tasks);
 
@@ -145,7 +149,7 @@ class Worker {
   // Members only to reuse their memory: a step of known tensors allocates little.
   std::vector<Operation*> queued_;
   std::vector<TensorTask*> tasks_;
-  std::unique_ptr<RunningBatch> next_batch_;  // the one that is being started, or will be
+  std::unique_ptr<RunningBatch> next_batch_;  // the batch that is being started, or the next one
   std::vector<Operation::Ref> finished_;
 };
 

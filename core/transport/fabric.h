@@ -33,9 +33,8 @@ struct FabricOptions {
   int rank = 0;
   int size = 1;
   std::string host_name = "localhost";  // HOROVOD_HOSTNAME
-  // The name of this round: the prefix of its keys at the rendezvous server. A round is the time
-  // from one join() of these ranks to their leave(). Each init() of a process begins a new round
-  // with another name; an elastic job will do so for each new list of ranks.
+  // Name of this start of the job (a round), and prefix of its keys at the rendezvous server. An
+  // elastic job uses another name for each new set of ranks.
   std::string round = "0";
   // Names of the interfaces to listen on. Empty: all except loopback, or loopback if there is no
   // other.
@@ -56,7 +55,8 @@ struct FabricOptions {
   std::vector<LinkProviderFactory> providers;
 };
 
-// The connections of this process in one round of a job. One object per process and round.
+// The membership of this process in one round of a job; a round is one start of the job on all its
+// ranks. One per process and round.
 //
 // join() is collective over the job, make_mesh() and make_control() over the ranks of the mesh.
 // These calls come from one thread at a time; health() is safe from any thread. A fabric owns the
@@ -80,12 +80,12 @@ class Fabric {
   // The health that every mesh of this fabric checks. Fails with kPeerLost when a rank dies.
   Health& health();
 
-  // Makes a mesh: the transport between `ranks`, which are ranks of the job in any order, including
-  // this one. `communicator` is the same on all of them and used only once. Each communicator has
-  // its own connections, so that one list of ranks never waits for the bytes of another list. The
-  // fabric must outlive the mesh. Fails in the same way on all ranks of a host. A host without
-  // shared memory uses sockets, which is not a failure. Fails with kPeerLost, for the whole job, if
-  // one of `ranks` has left without making the mesh.
+  // A transport between `ranks`: ranks of the job in any order, including this one. `communicator`
+  // is the same on all of them and used only once. Each communicator has its own connections, so
+  // that one set of ranks never waits for the bytes of another set. The fabric must outlive the
+  // transport. All ranks of a host get the same failure. A host without shared memory uses sockets,
+  // which is not a failure. Fails with kPeerLost, for the whole job, if one of `ranks` has left
+  // without making the mesh.
   Result<std::unique_ptr<Transport>> make_mesh(uint64_t communicator, const std::vector<int>& ranks,
                                                Deadline deadline);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether all ranks of the job still run, and when any of them last moved data. One per process and
-// job, shared by all its transports; every wait checks it, so that one loss ends every call.
+// Whether all ranks of the job still run, and when any of them last moved data. There is one Health
+// per process and job, and all transports of the process share it. Every wait checks it, so that
+// the loss of one rank ends every call.
 //
 // How a failure travels:
 //
@@ -10,8 +11,8 @@
 //     heartbeat)                       │   every Listener, in      └─> doorbells: sleeping threads
 //   Mesh (closed link, timeout)       ─┘   order of registration       of this process
 //
-// Each rank that receives the failure calls its own Health::fail(), which passes it on once: later
-// failures are ignored, so the message travels through the job and stops.
+// Each rank that receives the failure calls its own Health::fail(), which passes the failure on.
+// fail() ignores all later failures, so each rank passes on one failure only, and the messages end.
 #pragma once
 
 #include <atomic>
@@ -26,15 +27,15 @@
 
 namespace hvd {
 
-// Whether a rank with this failure cannot continue: no memory, or a bug.
+// Whether a rank with this failure cannot continue, because it has no memory or a bug.
 inline bool is_broken(const Status& failure) {
   return failure.code() == StatusCode::kUnavailable || failure.code() == StatusCode::kInternal;
 }
-// The status that the other ranks get for a failure of `rank`: a broken rank is lost to them.
+// The status that the other ranks get for a failure of `rank`. For a broken rank it is kPeerLost.
 Status seen_by_others(int rank, const Status& failure);
 
-// The message of `failure` without the "rank N: " that peer_lost() puts before it. A message that
-// carries the lost rank in a field of its own transports this text; the receiver calls peer_lost(),
+// The message of `failure` without the "rank N: " that peer_lost() puts before it. For messages
+// that have a field for the lost rank: they contain this text, and the receiver calls peer_lost(),
 // which adds the prefix again. Allocates nothing; the text is valid as long as `failure`.
 std::string_view reason_without_rank(const Status& failure) noexcept;
 
@@ -42,8 +43,8 @@ std::string_view reason_without_rank(const Status& failure) noexcept;
 // every transport that uses it. A failure is final.
 class Health {
  public:
-  // Keeps the first failure and ignores later ones. A thread that has got the reason from status()
-  // may end the process: all listeners have been called by then.
+  // Keeps the first failure and ignores later ones. When status() returns the reason, all listeners
+  // have been called, so the thread may end the process.
   void fail(const Status& reason) noexcept HVD_EXCLUDES(mutex_);
   // This rank leaves the job cleanly: its later calls fail with `reason`. left() is set first, so
   // that listeners do not pass `reason` to other ranks.
@@ -73,10 +74,10 @@ class Health {
   // Waits for a failure until the deadline; returns whether there is one.
   bool wait_for_failure(Deadline deadline) HVD_EXCLUDES(mutex_);
 
-  // Receives the failure: in the constructor if there is one already, otherwise on the thread that
-  // calls fail(). It is called with the mutex of Health held, so `on_failure` must neither block
-  // nor call Health. After the destructor has returned it is not called any more. `health` must
-  // outlive it.
+  // Calls `on_failure` with the failure: in the constructor if there is a failure already,
+  // otherwise on the thread that calls fail(). The mutex of Health is held during the call, so
+  // `on_failure` must neither block nor call Health. It is not called after the destructor has
+  // returned. `health` must outlive the listener.
   class Listener {
    public:
     using Callback = std::function<void(const Status& reason)>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One direction of bytes between two ranks, without waiting: a socket, or a ring in shared memory.
-// Mesh combines links into a Transport and does all the waiting; a link only does what is possible
-// now, and can sleep until more is possible.
+// A link: one direction of bytes between two ranks, through a socket or through a ring buffer in
+// shared memory. A read or write of a link does not wait. Mesh combines links into a Transport and
+// does the waiting; sleep() of a link is the call in which Mesh waits for it.
 //
 // One caller at a time per link. Sizes are in bytes. A failure is final for the link: the peer is
 // lost (kPeerLost, kIo), or its bytes were changed (kUnauthenticated).
@@ -15,8 +15,8 @@
 
 namespace hvd {
 
-// How Mesh sleeps when a link cannot continue. Mesh polls all links that have a descriptor
-// together; a link without a descriptor sleeps in sleep(), which may return early.
+// How Mesh sleeps when a link cannot continue. Mesh polls all links that have a descriptor in one
+// call of poll(2). For a link without a descriptor Mesh calls sleep(), which may return early.
 class Sleeper {
  public:
   virtual ~Sleeper() = default;

@@ -26,8 +26,8 @@ constexpr size_t kAlignment = 64;  // the largest `unit` that recv_pieces promis
 // memory holds too few bytes for that, so there the receiver spins as usual.
 constexpr size_t kLarge = 64 << 10;
 constexpr WaitPolicy kLargePolicy{.pauses = 10, .yield_for = std::chrono::microseconds(0)};
-// With at least this many bytes in the scratch, the consumer gets them instead of waiting for a
-// full segment.
+// If the scratch holds at least this many bytes and no more have arrived, the consumer gets them.
+// The mesh does not wait for a full segment then.
 constexpr size_t kWorthConsuming = 64 << 10;
 
 // look() reads the clock and the lifelines, which costs more than a poll of the link.
@@ -99,9 +99,9 @@ Status Mesh::send(int to, ConstBytes out, Deadline deadline) {
   Peer& peer = peers_[to];
   if (peer.out == nullptr) HVD_TRY(connect(to, deadline));
   if (!peer.pending.empty()) {
-    // The next receive or flush writes it. A ring algorithm that also wrote here would write two
-    // segments for each that it reads, until the TCP windows close, which costs 5 to 10 percentage
-    // points of bandwidth at 10 Gbit/s.
+    // The next receive or flush writes it. If send() wrote here too, a ring algorithm would write
+    // two segments for each segment that it reads, until the TCP windows close. This costs 5 to 10
+    // percentage points of bandwidth at 10 Gbit/s.
     peer.pending.push_back(out);
     return Status::ok();
   }
@@ -154,9 +154,10 @@ Status Mesh::failure() const {
 }
 
 Status Mesh::lose(int peer, const Status& why) {
-  // A rank that fails because of another rank closes its links. We may see that before the failure
-  // itself arrives, which travels from rank to rank and names the rank that was lost. Changed bytes
-  // are the fault of this link alone, so they need no wait.
+  // A rank that fails because of another rank closes its links. This rank may see the closed link
+  // before it receives the message about the failure, which names the rank that was lost. So it
+  // waits for that message. If bytes were changed, only this link is at fault, and no wait is
+  // needed.
   if (why.code() != StatusCode::kUnauthenticated) {
     (void)health_.wait_for_failure(Deadline::after(options_.grace));
   }
@@ -178,7 +179,7 @@ Status Mesh::connect(int to, Deadline deadline) {
 
 void Mesh::take_arrivals(LinkProvider& provider) {
   for (const LinkProvider::Arrival& arrival : provider.arrivals()) {
-    // A provider may have links to peers that an earlier one serves.
+    // A provider may also have links to peers whose links an earlier provider makes.
     Peer& peer = peers_[arrival.from];
     if (peer.provider == &provider) peer.in = arrival.link;
   }
@@ -249,8 +250,9 @@ Status Mesh::pieces_in_place(int from, size_t size, size_t unit, Consume consume
     const auto shown = in.peek();
     if (!shown.is_ok()) return lose(from, shown.status());
     if (!shown->empty() && (shown->size() < unit || !aligned(shown->data(), unit))) {
-      // The ring ends within a unit, or an earlier message had an odd length: copy through the
-      // scratch. The end of a ring affects one unit; an odd position lasts for the whole message.
+      // The ring buffer ends within a unit, or an earlier message had a length that is not a
+      // multiple of the unit: copy through the scratch. The end of the ring buffer affects one
+      // unit; a position that is not aligned affects the whole message.
       const size_t part = shown->size() < unit ? unit : size;
       HVD_TRY(pieces_by_copy(from, part, unit, consume, deadline));
       size -= part;
@@ -337,8 +339,8 @@ Status Mesh::look_at_providers(Wait& wait) {
     }
   }
   if (wait.from < 0) return Status::ok();
-  // Its last bytes may have arrived just before it left. It is lost only if the next look still has
-  // not found them.
+  // The last bytes of the peer may have arrived just before it left. So it is lost only if the next
+  // look finds that it has left and the bytes are still missing.
   if (!peers_[wait.from].provider->has_left(wait.from)) return Status::ok();
   if (!std::exchange(wait.peer_has_left, true)) return Status::ok();
   return lose(wait.from, aborted("it left the job"));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Transport made of links, which providers make: shared memory to the ranks of this host, sockets
-// to all other ranks. It does the waiting that links do not do: it spins, yields, then sleeps, and
-// while it waits for one peer its sends to the other peers continue.
+// A Transport that consists of links. Providers make the links: shared memory to the ranks of this
+// host, sockets to all other ranks. Mesh does the waiting: it spins, yields, then sleeps. While it
+// waits for one peer, its sends to the other peers continue.
 //
-// The fast path takes no lock: a link is looked up once and then is a plain pointer.
+// The fast path takes no lock: a link is looked up once, and later used through a plain pointer.
 #pragma once
 
 #include <poll.h>
@@ -26,18 +26,19 @@ struct MeshOptions {
   std::vector<int> job_ranks;  // by rank of the communicator: the rank that failures name
   WaitPolicy policy;
   bool hosts_share_memory = false;  // see Transport
-  // A closed link is often the consequence of a failure of another rank, and the message about that
-  // failure may still be on its way. The mesh waits this long for the message before it reports the
-  // peer as lost. If the peer itself has died, the message about that arrives sooner.
+  // A peer often closes its link because another rank has failed, and the message about that
+  // failure has not arrived here yet. The mesh waits this long for a message about a failure before
+  // it reports the peer as lost. If the peer itself has died, the message about its death arrives
+  // sooner.
   std::chrono::milliseconds grace{500};
 };
 
-// Threads: as for Transport, one caller at a time; abort() from any thread. Any failure fails
-// `health`, and with it all meshes of the process.
+// Threads: as for Transport, one caller at a time; abort() from any thread. Any failure of a mesh
+// fails `health`, and so all meshes of the process.
 class Mesh final : public Transport {
  public:
-  // `providers` are in order of preference: the first that reaches a peer has its links. Together
-  // they reach every peer. `health` must outlive the mesh.
+  // `providers` are in order of preference: the first provider that reaches a peer makes its links.
+  // At least one provider reaches each peer. `health` must outlive the mesh.
   Mesh(int rank, Topology topology, MeshOptions options, Health& health,
        std::vector<std::unique_ptr<LinkProvider>> providers);
   ~Mesh() override;
@@ -62,7 +63,8 @@ class Mesh final : public Transport {
   struct Scratch;
 
   Status check(int peer) const;
-  // Why calls fail, once health_ has failed: kAborted on the rank that called abort().
+  // Called once health_ has failed: the status that calls return. It is kAborted on the rank that
+  // called abort().
   Status failure() const;
   // Ends the communicator because of `peer`, and returns the first failure of the job.
   Status lose(int peer, const Status& why);
@@ -71,9 +73,10 @@ class Mesh final : public Transport {
   Status connect(int to, Deadline deadline);
   // Stores the links that peers have opened since the last call.
   void take_arrivals(LinkProvider& provider);
-  // 0 when no bytes have arrived, or not even the link.
+  // 0 when no bytes have arrived, or the peer has not opened its link yet.
   Result<size_t> read_some(int from, Bytes in);
-  // Links in memory exist from the start, so a link that is still to come is a socket.
+  // Links in shared memory exist from the start, so a link that does not exist yet will be a
+  // socket.
   bool reads_socket(int from) const;
   // Reads until `in` is full.
   Status fill(int from, Bytes in, size_t still_to_come, Deadline deadline);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The limit of one wait when the deadline limits the time without progress (base/deadline.h). The
-// time counts from the last data that this rank moved, or that another rank moved according to its
-// heartbeats: a rank may wait for long while other ranks exchange a large block over a slow
-// network.
+// time counts from the moment when this rank last moved data, or when another rank did so according
+// to its heartbeats. Other ranks count because this rank may wait long while they exchange a large
+// block over a slow network.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,8 @@ class ProgressLimit {
   bool expired() {
     if (limit_.patience() > Deadline::Clock::duration::zero()) {
       if (!still_since_) still_since_ = Deadline::Clock::now();
-      // Not without end: the progress of other ranks may belong to another process set.
+      // The extension is limited, because the progress of other ranks may belong to another process
+      // set.
       const auto latest = *still_since_ + (kMostPatience - 1) * limit_.patience();
       limit_ = limit_.renewed(std::clamp(health_.progress_elsewhere(), *still_since_, latest));
     }
@@ -37,7 +38,7 @@ class ProgressLimit {
   Deadline deadline() const { return limit_; }
 
  private:
-  // Progress of other ranks extends a wait to at most this many times its limit without progress.
+  // Progress of other ranks extends a wait to at most this many times its patience.
   static constexpr int kMostPatience = 10;
 
   Deadline limit_;

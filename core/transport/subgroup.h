@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some ranks of a communicator as a communicator of their own: the ranks of one host, or one leader
-// per host. It only translates rank numbers; the bytes use the links of the whole communicator.
+// Some ranks of a communicator as a smaller communicator: the ranks of one host, or one rank of
+// each host. It only translates rank numbers. The bytes use the links of the whole communicator.
 #pragma once
 
 #include <vector>
@@ -15,8 +15,8 @@ class SubTransport final : public Transport {
   // Rank i of the subgroup is rank ranks[i] of `whole`, which must outlive the subgroup. `ranks`
   // are all different and include the caller. Every member passes the same ranks in the same order.
   //
-  // Two ranks have one stream of bytes, shared by the subgroup and the whole. So both ranks must
-  // make their calls through the two in the same order.
+  // Between two ranks there is one stream of bytes, which the subgroup and the whole communicator
+  // share. So both ranks must make their calls through the two transports in the same order.
   SubTransport(Transport& whole, std::vector<int> ranks);
 
   Status send(int to, ConstBytes out, Deadline deadline) override {

@@ -3,8 +3,8 @@
 //
 // Measured on two cores: a wake-up across cores costs 20 to 45 us with any primitive, so sleeping
 // early makes small operations 100 times slower. Spinning without yielding costs 4 ms per operation
-// when ranks outnumber cores, because the awaited rank does not get to run. Yielding early gives
-// whole time slices to unrelated processes. Hence two policies.
+// when there are more ranks than cores, because the awaited rank gets no core. Yielding early gives
+// whole time slices to unrelated processes. So there are two policies.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace hvd {
 
 struct WaitPolicy {
   int pauses = 500;                          // polls before the first yield
-  std::chrono::microseconds yield_for{200};  // then yields, then sleeps
+  std::chrono::microseconds yield_for{200};  // how long it yields before it sleeps
 
   // For a host with this many ranks of the job: spins longer if each rank can have a core.
   static WaitPolicy for_ranks_on_host(int ranks);

@@ -9,8 +9,8 @@ namespace hvd {
 
 // In each turn every rank fills its slot with the next piece of its part, of at most one slot, and
 // copies the pieces of its peers to `out`. The turns cover the largest part; a rank with a shorter
-// part raises its mark for an empty slot. A rank fills the slot of turn i + 1 before it reads the
-// slots of turn i, so that no rank waits for the slowest copier.
+// part raises its progress word for an empty slot. A rank fills the slot of turn i + 1 before it
+// reads the slots of turn i, so that no rank waits for the slowest copier.
 Status shared_memory_allgather(Arena& arena, ConstBytes mine, Bytes out,
                                std::span<const size_t> bytes_of, Deadline deadline) {
   const int me = arena.rank();

@@ -33,8 +33,8 @@ Status two_level_allreduce(const CollectiveContext& context, Bytes data,
 std::span<const AllreduceAlgorithm> offered_allreduce_algorithms();
 
 // Runs `algorithm`, which must be possible on this transport (AllreduceSelector checks that).
-// kInvalidArgument for kAuto and for broken elements. Frequent callers keep a selector and call
-// this.
+// kInvalidArgument for kAuto, and if the bytes are not a whole number of elements. A caller with
+// many operations keeps an AllreduceSelector and calls this function.
 Status run_allreduce(const CollectiveContext& context, AllreduceAlgorithm algorithm, Bytes data,
                      const Reduction& reduction);
 

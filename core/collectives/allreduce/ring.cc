@@ -8,12 +8,13 @@
 // Each chunk is forwarded in segments of kSegmentBytes as soon as they are complete, so that all
 // links stay busy without a pause between hops.
 //
-// Cost: 2 (n-1)/n · B bytes per rank, the minimum for any allreduce, however large n is; 2 (n-1)
-// latencies, so select.cc avoids it for small B. Adding overlaps with the transfer. A link
+// Cost: 2 (n-1)/n · B bytes per rank, which is the minimum for any allreduce and any n, and 2 (n-1)
+// latencies. So select.cc does not choose it for small B. Adding overlaps with the transfer. A link
 // between hosts carries each chunk at most once per phase (ring.h).
 //
-// No scratch, and no flush before memory that was sent is overwritten: a segment is overwritten by
-// its own result, which has passed through the right neighbour.
+// The ring needs no scratch, and no flush before it overwrites memory that was sent: only the
+// result of a segment overwrites the segment, and this result has passed through the right
+// neighbour, which has therefore received the segment.
 #include "collectives/ring.h"
 
 #include "collectives/allreduce/allreduce.h"

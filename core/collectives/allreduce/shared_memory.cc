@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allreduce through the arena, for n ranks of one host and B bytes (in all pieces together).
 //
-// One phase, up to one_phase_limit(): every rank copies its input into its slot and then combines
-// the slots of all ranks. One round of marks, but every rank adds all n · B bytes.
+// A round: every rank raises a progress word and waits for the same word of its peers.
 //
-// Two phases in a pipeline of chunks above: in every chunk rank r owns slice r, 1/n of the chunk.
+// Up to one_phase_limit() there is one phase: every rank copies its input into its slot and then
+// combines the slots of all ranks. It needs one round, but every rank adds all n · B bytes.
+//
+// Above that limit there are two phases, in a pipeline of chunks. In every chunk rank r owns slice
+// r, which is 1/n of the chunk.
 //   fill    copies this rank's input for the slices of the other ranks into its slot
-//   reduce  combines the own slice of all ranks: 1/n of the additions
+//   reduce  combines this rank's slice of the inputs of all ranks: 1/n of the additions
 //   drain   copies the finished slices of the other ranks to the output
-// Two rounds of marks per chunk, 2 (n-1)/n · B bytes of copies and B/n results stored twice. A
-// rank fills chunk i + 1, reduces chunk i and drains chunk i - 1 in this order, which gives its
-// peers time to raise the marks that it waits for next.
+// A chunk needs two rounds. All chunks together copy 2 (n-1)/n · B bytes, and each rank stores its
+// results, B/n bytes, twice. A rank fills chunk i + 1, reduces chunk i and drains chunk i - 1, in
+// this order. So its peers have time to raise the words that it waits for next.
 #include "collectives/shared_memory.h"
 
 #include <algorithm>
@@ -26,22 +29,22 @@ namespace {
 // second store reads its source from the first-level cache.
 constexpr size_t kBlock = 8 * 1024;
 
-// Up to here one phase is quicker, measured on two cores: every rank adds everything after one
-// round of marks. Above, slices need two rounds but each rank adds only its share.
+// Up to this size one phase is quicker, measured on two cores: every rank adds everything after one
+// round. Above it two phases are quicker: they need two rounds, but each rank adds only its slice.
 constexpr size_t kMostInOnePhase = 16 * 1024;
 size_t one_phase_limit(int ranks) { return ranks == 2 ? 8 * 1024 : kMostInOnePhase; }
 
-// Chunks of 64 KiB fill the pipeline of a short message. Chunks of 256 KiB need the fewest rounds
-// of marks, each of which costs a context switch per rank when there are more ranks than cores.
-// `wanted` is the option chunk_bytes; 0 means the measured best.
+// Chunks of 64 KiB divide a short message into enough chunks for the pipeline. Chunks of 256 KiB
+// need the fewest rounds; each round costs a context switch per rank when there are more ranks than
+// cores. `wanted` is the option chunk_bytes; 0 means the measured best.
 size_t chunk_bytes_for(size_t bytes, size_t slot_bytes, size_t wanted) {
   const size_t best = bytes <= 256 * 1024 ? 64 * 1024 : 256 * 1024;
   // Whole cache lines, which are whole elements too.
   return std::min(wanted == 0 ? best : round_up(wanted, 64), slot_bytes);
 }
 
-// Combines the slots of the peers with the own input from private memory: reading it from the own
-// slot, which the peers read as well, took 40 ns more.
+// Combines the slots of the peers with this rank's input in private memory. Reading that input from
+// this rank's slot, which the peers read as well, took 40 ns more.
 Status one_phase(Arena& arena, const Piece& whole, const Reduction& reduction, Deadline deadline) {
   const int me = arena.rank();
   const uint64_t turn = arena.begin_turns(1);
@@ -59,10 +62,10 @@ Status one_phase(Arena& arena, const Piece& whole, const Reduction& reduction, D
   return Status::ok();
 }
 
-// A buffer in the first-level cache for input that is in several pieces, or that has to be scaled
-// (the caller's input must not change). The input is gathered here, becomes the result in place,
-// and is copied to the outputs. Pieces of a few elements, combined one by one, would not fill a
-// vector.
+// A buffer in the first-level cache. It serves input that is in several pieces: pieces of a few
+// elements, combined one by one, would not fill a vector. It also serves input that has to be
+// scaled, because the caller's input must not change. The input is gathered here and becomes the
+// result in place, which is then copied to the outputs.
 template <size_t kBytes>
 struct Stage {
   alignas(64) std::byte bytes[kBytes];
@@ -84,12 +87,13 @@ Status staged_one_phase(Arena& arena, const Pieces& pieces, const Reduction& red
 }
 
 // The two phases. The owner of a slice reads its own input from private memory and the input of its
-// peers from their slots. It stores the result in its output and over the input of the next rank,
-// in whose slot all peers read it. So one core reads a cache line and then overwrites it, which
-// costs half as much as a separate result area, and a quarter when the cores are far apart.
+// peers from their slots. It stores the result twice: in its output, and in the slot of the next
+// rank, over the input there. All peers read the result in that slot. So one core reads a cache
+// line and then overwrites it. This costs half as much as a separate result area, and a quarter
+// when the cores are far apart.
 //
-// Chunks and slices do not depend on where pieces end: the slots are the buffer in which many small
-// tensors become one large tensor.
+// The borders of chunks and slices do not depend on the borders of pieces: in the slots many small
+// tensors are one large buffer.
 class Pipeline {
  public:
   Pipeline(Arena& arena, const Pieces& pieces, const Reduction& reduction, Deadline deadline,
@@ -136,7 +140,7 @@ class Pipeline {
     reduction_.prepare(room);
   }
 
-  // Combines the own slice of all ranks.
+  // Combines this rank's slice of the inputs of all ranks.
   Status reduce(size_t chunk) {
     const uint64_t turn = first_turn_ + chunk;
     const Slices slices(bytes(chunk), arena_.size());

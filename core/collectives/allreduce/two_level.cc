@@ -10,8 +10,8 @@
 //
 // Cost for large B: the link of a host carries 2 (h-1)/h · B bytes in each direction, and all ranks
 // of the host use it together; an algorithm over all ranks may send that much per rank. Two passes
-// through shared memory are added. It stops paying when hosts have one rank each or share no memory
-// (select.cc then excludes it).
+// through shared memory are added. It has no advantage when hosts have one rank each or share no
+// memory; select.cc then excludes it.
 #include <numeric>
 #include <vector>
 

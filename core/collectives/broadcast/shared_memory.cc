@@ -6,8 +6,8 @@
 namespace hvd {
 
 // The root fills its slot of every turn and all other ranks copy it at the same time. Two turns are
-// in progress at once: claim() makes the root wait until all ranks have raised their mark two turns
-// ago.
+// in progress at once: in turn t, claim() makes the root wait until all ranks have raised kFilled
+// to t-2.
 Status shared_memory_broadcast(Arena& arena, Bytes data, int root, Deadline deadline) {
   const size_t chunk_bytes = std::min<size_t>(arena.slot_bytes(), 64 * 1024);
   const size_t turns = (data.size() + chunk_bytes - 1) / chunk_bytes;

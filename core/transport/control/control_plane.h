@@ -16,10 +16,11 @@
 
 namespace hvd {
 
-// One caller at a time, except doorbell().ring(). A failure is final. When a neighbour closes its
-// control plane, check() fails with kPeerLost 500 ms after its last message has been received. So
-// ranks exchange last messages before they close. Closing discards unsent messages. Messages the
-// peer has not read may also be lost if this side closes with unread input (TCP reset).
+// One caller at a time, except doorbell().ring(). A failure is final. If a neighbour closes its
+// control plane, check() fails with kPeerLost 500 ms after this rank has received the neighbour's
+// last message. So ranks exchange goodbyes before they close. Closing discards unsent messages. If
+// this rank closes while it has unread input, messages that the peer has not read may be lost too
+// (TCP reset).
 class ControlPlane {
  public:
   virtual ~ControlPlane() = default;
@@ -39,13 +40,14 @@ class ControlPlane {
   using Take = FunctionRef<Status(int from, ConstBytes message)>;
   virtual Result<int> receive(Take take) = 0;
 
-  // Ok, or why the job has failed. Checks what rings no doorbell: the other processes of the host
-  // and closed edges. Call it after every few milliseconds of waiting.
+  // Ok, or the reason why the job has failed. Checks the failures that ring no doorbell: the death
+  // of other processes of the host, and closed edges. Call it after every few milliseconds of
+  // waiting.
   virtual Status check() = 0;
 
-  // Call it between doorbell().listen() and the last receive() before the sleep. From then on
-  // messages from other hosts ring the doorbell too, all of them as urgent; so does room for unsent
-  // messages.
+  // Call it between doorbell().listen() and the last receive() before the sleep. From then on the
+  // doorbell also rings when a message from another host arrives, and when there is room for unsent
+  // messages. All these rings are urgent.
   virtual void arm() {}
 
   // Whether all messages have left this rank's queues.

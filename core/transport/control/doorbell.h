@@ -2,9 +2,9 @@
 // The engine of one rank sleeps on its doorbell: one futex word, in memory that its own threads and
 // the ranks of its host can address.
 //
-// One thread at a time runs an engine; another may sleep in reserve. A sender first writes its
-// message, then rings. Ringing costs one load of the word unless a thread must be woken, because
-// the word holds which thread listens and for which urgency:
+// One thread at a time runs an engine; the engine thread may sleep meanwhile. A sender first writes
+// its message, then rings. The word holds the listener: which thread sleeps, and for which urgency
+// it must be woken. So a ring that wakes no thread costs one load of the word:
 //
 //   word:      | number of rings (30 bits) | Listener (2 bits) |
 //   listener:  listen(kind) → check for messages once more → sleep(), or stop_listening()
@@ -21,7 +21,7 @@
 namespace hvd {
 
 enum class Urgency {
-  kUsual,   // wakes only an engine that waits for a result
+  kUsual,   // wakes only an engine that has operations in flight
   kUrgent,  // also wakes an idle engine
 };
 
@@ -48,8 +48,8 @@ class Doorbell {
   // `at_most`. May return early. A ring resets the listener to kNone.
   void sleep(Listener listener, std::chrono::microseconds at_most);
 
-  // For an engine thread in reserve, which sleeps while another thread runs the engine or listens.
-  // Sleeps only if the word has not changed since ticket(), so that a ring in between is not lost.
+  // For an engine thread that sleeps while another thread runs the engine or listens. sleep_since()
+  // sleeps only if the word has not changed since ticket(), so that a ring in between is not lost.
   uint32_t ticket() const { return word_.load(std::memory_order_seq_cst); }
   void sleep_since(uint32_t ticket, Listener listener, std::chrono::microseconds at_most);
 

@@ -12,8 +12,9 @@
 namespace hvd {
 namespace {
 
-// A neighbour that fails because of another rank closes its control plane. We may see that before
-// the failure itself arrives. After this time without a failure the neighbour counts as lost.
+// A neighbour that fails because of another rank closes its control plane. This rank may see that
+// before it receives the failure. If it receives no failure within this time, the neighbour counts
+// as lost.
 constexpr std::chrono::milliseconds kGrace{500};
 
 }  // namespace
@@ -56,7 +57,7 @@ Result<int> TreeControlPlane::receive(Take take) {
       return refused;
     });
     if (!refused.is_ok()) return fail(refused);
-    // Its bytes cannot be interpreted, nor can later ones.
+    // These bytes of the neighbour cannot be interpreted, so later bytes cannot either.
     if (!received.is_ok()) return fail(peer_lost(neighbour.job_rank, received.status().message()));
     count += *received;
   }

@@ -93,7 +93,8 @@ Result<std::unique_ptr<Transport>> Fabric::Impl::make_mesh(uint64_t communicator
   const CommunicatorContext context{communicator, rank,           topology, ranks,
                                     rendezvous_,  options_.round, health_,  deadline};
   Made made{ranks, nullptr};
-  // In order of preference. A new transport is one folder with a LinkProvider, and one line here.
+  // In order of preference. A new kind of link is one folder with a LinkProvider, and one line
+  // here.
   std::vector<LinkProviderFactory> factories = options_.providers;
   factories.emplace_back([&](const auto& each) { return make_shm_provider(each, made); });
   factories.emplace_back([&](const auto& each) { return make_stream_provider(each); });

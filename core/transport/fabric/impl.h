@@ -55,7 +55,8 @@ class Fabric::Impl {
   const std::vector<std::string>& listening_on() const { return listening_on_; }
 
  private:
-  // The data of a mesh that make_control() needs. Exists as long as the mesh.
+  // The data of a mesh that make_control() needs. make_mesh() makes it; it exists as long as the
+  // mesh.
   struct Made {
     std::vector<int> ranks;  // of the job
     ShmGroup* shm_group;     // or null

@@ -65,7 +65,8 @@ int Fabric::Impl::watchable_pid(int peer) const {
 void Fabric::Impl::leave() {
   if (watch_ == nullptr || left_.exchange(true)) return;
   watch_->say_goodbye();
-  // Then no rank that makes a mesh waits for this one.
+  // Leaves the group at the rendezvous server, so that no rank that makes a mesh waits for this
+  // rank.
   if (std::exchange(entered_, false)) (void)rendezvous_->leave_group();
   health_.leave(aborted("this rank has left the job"));
   poller_->wake();

@@ -29,13 +29,13 @@ struct alignas(64) PublishedFailure {
 namespace {
 
 constexpr size_t kPage = 4096;
-// A poll reads one cache line, the progress word. A check also reads the health, the published
-// failure and the lifeline of the peer.
+// A poll reads one cache line, that of the progress word; a check also reads the health, the
+// published failure and the lifeline of the peer.
 constexpr int kPollsBetweenChecks = 64;
 
-// With more ranks the pages of the peers are mapped when they are first used. Otherwise every
-// process fills page tables for all 20 MiB, which took 64 processes on two cores 0.7 of the 0.9
-// seconds that they needed to connect.
+// Up to this many ranks, open() maps the pages of the peers. With more ranks a page is mapped when
+// it is first used. If open() mapped all of them, every process would fill page tables for 20 MiB:
+// 64 processes on two cores needed 0.9 seconds to connect, and 0.7 of these for the page tables.
 constexpr int kMostToMap = 8;
 
 struct Offsets {
@@ -87,8 +87,8 @@ Arena::Arena(Bytes memory, int rank, std::vector<int> job_ranks, LifelineHolder&
   HVD_CHECK(memory.size() >= bytes_needed(size()));
   static_assert(sizeof(ProgressLine) == 64);
   holder_.hold(lifelines_[rank_]);
-  // A process that ends because of a failure is not the process that was lost. It publishes the
-  // reason before it ends, and the other ranks of the host find it here.
+  // A process that ends because of a failure elsewhere must not be reported as the lost process. So
+  // it publishes the failure here before it ends, and the other ranks of the host read it here.
   listener_ = std::make_unique<Health::Listener>(health_, [this](const Status& failure) {
     if (!health_.left()) publish_failure(failure);
   });
@@ -142,7 +142,8 @@ Status Arena::wait_slowly(int peer, ArenaStage stage, uint64_t turn, Deadline de
     if (polls % kPollsBetweenChecks == 0) HVD_TRY(check_peer(peer));
     if (!backoff.pause()) continue;
     HVD_TRY(check());
-    // First has_left(), then the word: raising the word may have been the peer's last action.
+    // First has_left(), then the progress word: the peer may have raised the word just before it
+    // left.
     if (has_left(peer) && awaited.load() < turn) {
       return fail(peer_lost(job_ranks_[peer], "it left the job"));
     }
@@ -166,7 +167,8 @@ Status Arena::check_peer(int peer) {
   if (health_.failed()) return health_.status();
   HVD_TRY(check_published());
   if (lifelines_[peer].state() != Lifeline::State::kDied) return Status::ok();
-  // Again: the peer may have ended because of a failure that it published after our first check.
+  // Checked again: the peer may have published a failure after our first check, and then ended
+  // because of that failure.
   HVD_TRY(check_published());
   return fail(peer_lost(job_ranks_[peer], "its process died"));
 }

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that the ranks of one host share for collectives, and the progress words that synchronise
-// the ranks.
+// them.
 //
 // Turns. A collective works in chunks; turn t is the t-th chunk since the arena was made. All ranks
-// run the same collectives in the same order, so they count turns alike.
+// run the same collectives in the same order, so turn t is the same chunk on every rank.
 //
-// Slots. Each rank has a ring of kSlots = 5 slots; turn t uses slot t % 5 of every rank. A rank
-// puts its input into its own slot; a result may lie in any slot of the same turn:
+// Slots. Each rank has kSlots = 5 slots; turn t uses slot t % 5 of every rank. A rank puts its
+// input into its own slot; a result may be in a slot of any rank for the same turn:
 //
 //             turn      t-4   t-3   t-2   t-1    t
 //   slots of rank 0    [   ] [   ] [   ] [   ] [   ]    turn t+1 uses the slot of turn t-4 again
 //   slots of rank 1    [   ] [   ] [   ] [   ] [   ]
 //
-// Stages. Each rank has two progress words, one for each stage. A rank announces that it has
-// finished a stage of turn t by raising the word to t; peers wait for the word. Nothing else
-// synchronises:
+// Stages. A rank has two progress words, one for each stage below. It raises the word of a stage to
+// t when it has finished that stage of turn t. Peers wait for these words; no other memory
+// synchronises the ranks:
 //
 //   kFilled   the rank's slot of turn t holds its input, or the rank has no input for this turn;
-//             and the rank no longer touches any slot of turn t-3 or earlier
+//             and the rank does not access any slot of turn t-3 or earlier again
 //   kReduced  the rank has put its share of the results of turn t where its peers read it
 //
-// A large allreduce is a pipeline of three stages; each row is one step of a rank:
+// A large allreduce is a pipeline of three steps. A rank does the steps of one row from left to
+// right, then those of the next row:
 //
 //   fill t      reduce t-1   drain t-2     fill:   copy the input into the slot, raise kFilled
 //   fill t+1    reduce t     drain t-1     reduce: wait for kFilled of all ranks, combine this
 //   fill t+2    reduce t+1   drain t               rank's share, raise kReduced
 //                                          drain:  wait for kReduced of all ranks, copy out
 //
-// Reuse. Every rank raises kFilled in every turn. If all ranks have raised kFilled to t-2, none of
-// them touches a slot of turn t-5 any more, so the slot of turn t is free: claim() waits for
-// exactly that. The pipeline has already waited for it in reduce(t-2), so there claim() costs one
-// comparison.
+// Reuse. Turn t uses the slots of turn t-5 again. Every rank raises kFilled in every turn. Once all
+// ranks have raised kFilled to t-2, no rank accesses a slot of turn t-5 again, so the slot of turn
+// t is free. claim() waits for this. The pipeline has already waited for it in reduce(t-2), so
+// claim() costs one comparison there.
 #pragma once
 
 #include <cstddef>
@@ -68,8 +69,9 @@ class Arena {
   // Bytes of an arena for `ranks` ranks, and bytes of one of its slots.
   static size_t bytes_needed(int ranks);
   static size_t slot_bytes_for(int ranks);
-  // Allocates the pages of the slots of local rank `rank`. Called before there is an arena, so that
-  // all ranks of the host can agree to work without one. kUnavailable when there is no room.
+  // Allocates the pages of the slots of local rank `rank`. Called before the arena exists, so that
+  // all ranks of the host can still agree to work without an arena. kUnavailable when there is no
+  // room.
   static Status populate_slots(Bytes memory, int rank, int ranks);
 
   // `memory` is zeroed and shared by all `job_ranks.size()` ranks. `rank` is the local rank;
@@ -106,7 +108,7 @@ class Arena {
     return wait_all(ArenaStage::kFilled, turn - 2, deadline);
   }
 
-  // Announces that this rank has finished `stage` for all turns up to `turn`.
+  // Reports to the peers that this rank has finished `stage` for all turns up to `turn`.
   void raise(ArenaStage stage, uint64_t turn) { word(rank_, stage).raise(turn); }
   // Waits until `peer` has raised `stage` to `turn`. kPeerLost when a rank dies meanwhile.
   Status wait(int peer, ArenaStage stage, uint64_t turn, Deadline deadline) {
@@ -117,7 +119,7 @@ class Arena {
   // Waits for every other rank.
   Status wait_all(ArenaStage stage, uint64_t turn, Deadline deadline);
 
-  // For tests: called before each wait, which fails if it does.
+  // For tests: called before each wait. If the hook fails, the wait fails.
   void set_step_hook(std::function<Status()> hook) { step_hook_ = std::move(hook); }
 
   // Ok, or the reason why the ranks of this host can no longer work together. Checks Health, the

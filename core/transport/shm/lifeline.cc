@@ -35,8 +35,9 @@ void LifelineHolder::install_on_this_thread() {
 void LifelineHolder::hold(Lifeline& lifeline) {
   MutexLock lock(mutex_);
   HVD_CHECK(thread_id_ != 0);
-  // The word first, the list second: the kernel ignores words that do not hold the thread's id, so
-  // a death between the two steps finds either no entry or a valid one.
+  // The word is written before the list: the kernel ignores a word that does not hold the thread's
+  // id. If the process dies between the two writes, the kernel finds no entry; after them it finds
+  // a valid entry.
   lifeline.left.store(0, std::memory_order_relaxed);
   lifeline.word.store(thread_id_, std::memory_order_release);
   lifeline.node.next = head_.list.next;

@@ -2,10 +2,10 @@
 // Detects at once that a process of this host has died.
 //
 // A socket or pidfd reports a death only after the kernel has freed the memory of the process,
-// which takes about 70 ms per GiB. The kernel walks the robust futex list of each thread before
-// that: for each word on the list that holds the dying thread's id it sets FUTEX_OWNER_DIED, which
-// peers see in shared memory without a system call (263 us after SIGKILL of a process of 1 GiB,
-// against 70 000 us).
+// which takes about 70 ms per GiB. Before it frees the memory, the kernel walks the robust futex
+// list of each thread. In each word on the list that holds the id of the dying thread, the kernel
+// sets the bit FUTEX_OWNER_DIED. Peers see the bit in shared memory without a system call: 263 us
+// after SIGKILL of a process of 1 GiB, instead of 70 000 us.
 //
 //   value of `word`                      `left`   state
 //   0                                      0      kNotHeld   not yet held
@@ -13,8 +13,9 @@
 //   any without FUTEX_OWNER_DIED           1      kLeft      release() was called
 //   with FUTEX_OWNER_DIED                 any     kDied      the kernel has set the bit
 //
-// The list belongs to a thread, so the words are held by a thread that lives as long as its
-// process: hvd-net. If that thread ended alone, the peers would report the death of the process.
+// A robust list belongs to one thread. The thread hvd-net holds the lifelines, because it lives as
+// long as the fabric. If it ended while it held a lifeline, the peers would report the death of the
+// process.
 #pragma once
 
 #include <linux/futex.h>

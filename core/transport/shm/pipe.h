@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ring of bytes in shared memory from one rank to another on the same host, as a pair of links.
+// A ring buffer in shared memory from one rank to another rank of the same host. Its two ends are
+// links.
 //
 //   | written | read | ring of `capacity` bytes |     byte n of the stream is at n % capacity
 //
 // Only the writer changes `written`, only the reader changes `read`, each on a cache line of its
 // own. Both count bytes without end; the ring is full when they differ by the capacity. Each end
-// belongs to one thread. The memory must outlive both ends. Nothing here fails: the arena detects
+// belongs to one thread. The memory must outlive both ends. No call here fails: the arena detects
 // dead peers.
 #pragma once
 

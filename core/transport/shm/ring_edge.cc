@@ -90,8 +90,8 @@ void RingEdge::queue(ConstBytes bytes, Urgency urgency) {
 }
 
 Status RingEdge::flush() {
-  // Two attempts: the reader may have made room after the first and before it could see
-  // writer_waits, and then it would not ring.
+  // Two attempts are needed: the reader may make room after the first attempt and before it can see
+  // writer_waits. Then it does not ring.
   for (int attempt = 0; attempt < 2 && !drained(); ++attempt) {
     if (attempt > 0) {
       out_ring_.writer_waits.store(1, std::memory_order_seq_cst);
@@ -127,7 +127,7 @@ Result<int> RingEdge::receive(Take take) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (in_ring_.writer_waits.load(std::memory_order_relaxed) != 0) {
     in_ring_.writer_waits.store(0, std::memory_order_relaxed);
-    // Urgent, because an idle engine too has to send the rest of its queue.
+    // Urgent, because the engine has to send the rest of its queue even if it is idle.
     peer_.doorbell.ring(Urgency::kUrgent);
   }
   return count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edges of the control tree through memory: two rings between a rank and its parent, and an
+// Edges of the control tree through memory: two ring buffers between a rank and its parent, and an
 // endpoint with a doorbell for each rank. The memory is shared by the ranks of one host, or by the
 // threads of one process in tests.
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace hvd {
 
-// In shared memory, zero at first; one per rank. A polling rank never reads the cache line of the
-// doorbell, so it does not take that line from the ranks that ring.
+// In shared memory, zero at first; one per rank. The doorbell has its own cache line. A rank that
+// polls does not read that line, so it does not take the line from the ranks that ring.
 struct ControlEndpoint {
   alignas(64) Doorbell doorbell;
   alignas(64) std::atomic<uint32_t> closed;  // 1 once an edge of this rank is destroyed

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A piece of memory that several processes of one host map.
+// A range of memory that several processes of one host map.
 //
-// No memory is left behind when processes die: it is a memfd, which has no name, is freed with its
-// last user, and is not limited by a container's small /dev/shm. Peers open it through
-// /proc/<pid>/fd, which needs a common pid namespace. Containers that share only /dev/shm use a
-// named file there instead, which is unlinked once all ranks have opened it. If all of them die
-// before that, no process holds the lock of the file any more, and the next create() unlinks it.
+// No memory is left behind when processes die. The memory is a memfd: it has no name, the kernel
+// frees it with its last user, and a container's small /dev/shm does not limit it. Peers open it
+// through /proc/<pid>/fd, which needs a common pid namespace. Containers that share only /dev/shm
+// use a named file there instead. The file is unlinked once all ranks have opened it. Each process
+// that has opened it holds a shared lock on it. If all of them die before the file is unlinked, no
+// process holds the lock, and the next create() unlinks the file.
 //
 // Memory that can run out is reserved as a whole when it is created: a write to a page that
 // /dev/shm has no room for ends the process with SIGBUS. A memfd has no limit of its own, so its

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that the ranks of one host share for one communicator, in one segment of memory:
 //
-//   | arena                                              | control plane      | pipes         |
-//   | failure | progress words | lifelines | (page) slots | endpoints | rings | ranks × ranks |
+//   | arena                                                  | control plane     | pipes         |
+//   | failure | progress words | lifelines | (page) | slots  | endpoints | rings | ranks × ranks |
 //
 // A pipe here is a ring of bytes in this memory, not a pipe of the kernel. The pipe from local rank
 // a to local rank b has the index a * ranks + b.
@@ -44,8 +44,8 @@ class ShmGroup {
                                                 LifelineHolder& lifelines, Health& health,
                                                 Deadline deadline);
 
-  // Waits for the answer of every rank of `hosts`. True if on each host all ranks can join their
-  // group. All ranks get the same result.
+  // Whether the ranks of every host in `hosts` have joined the group of their host, or will join
+  // it. Waits for the answer of every rank. All ranks get the same result.
   struct HostMembers {
     std::string key;
     std::vector<int> job_ranks;

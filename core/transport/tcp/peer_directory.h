@@ -31,16 +31,16 @@ class PeerDirectory {
   // Whether this rank can reach the Unix socket of `peer`: same host and network namespace.
   bool is_local(int peer) const;
   // Whether this rank needs no TCP: it can reach the Unix sockets of all ranks, and all ranks can
-  // reach the Unix socket of this rank.
+  // reach its Unix socket.
   bool all_local() const;
   // Addresses of a rank that is not local, best first: those in one of our own subnets, then the
   // rest. Without addresses that would lead back to this machine.
   std::vector<Endpoint> reachable(int peer) const;
 
-  // Number of ranks on this machine, under one kernel. Containers share its cores, although they
-  // may count as several hosts. This number decides how long a wait spins: with four ranks on two
-  // cores an operation of 4 bytes then takes 57 us. It takes 370 us if the number of ranks on the
-  // host decides.
+  // Number of ranks on this machine, that is, under the same kernel. Containers of one machine
+  // share its cores, although they may be several hosts. With four ranks on two cores an operation
+  // of 4 bytes takes 57 us if this number decides how long to spin, and 370 us if the number of
+  // ranks of the host decides.
   int ranks_on_machine() const;
 
   // Whether the process of `peer` and ours are in one pid namespace.

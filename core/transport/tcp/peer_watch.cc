@@ -236,9 +236,10 @@ void PeerWatch::beat() {
     MutexLock lock(mutex_);
     if (failed_ || leaving_ || !next_beat_.expired()) return;
     const auto now = Deadline::Clock::now();
-    // This beat is late by a quarter of the timeout, so this process did not run for half of it:
-    // the machine slept, or the process was stopped. Messages of peers may still be on their way,
-    // and the peers may have been stopped too. So every peer gets a fresh period.
+    // If this beat is late by more than a quarter of the timeout, this process did not run for
+    // about half of the timeout: the machine slept, or the process was stopped. Messages of peers
+    // may still arrive, and the peers may have been stopped too. So the silence of every peer is
+    // measured from now on.
     const bool we_were_absent = now - next_beat_.when() > heartbeat_timeout_ / 4;
     next_beat_ = Deadline::at(now + heartbeat_timeout_ / 4);
     if (health_.take_progress()) moved_here_ = now;

@@ -14,12 +14,12 @@
 //     whole timeout is frozen or unreachable, and is lost.
 //   - TCP keepalive closes the connection of a host without power or network after 11 s.
 //
-// kAlive also carries how long ago any rank moved data, so that a waiting rank can tell whether the
+// kAlive also contains how long ago any rank moved data. So a rank that waits learns whether the
 // other ranks are busy (progress_limit.h).
 //
-// A failure travels as one small message, which each rank passes on once. It keeps the rank that
-// found it and the text, so all ranks name the same cause, and a rank that ended because of the
-// failure is not taken for the lost one.
+// A failure is sent as one small message, which each rank passes on once. The message contains the
+// rank that found the failure and the text. So all ranks report the same cause, and do not report a
+// rank that ended because of the failure as the lost rank.
 #pragma once
 
 #include <chrono>
@@ -45,8 +45,8 @@ std::vector<int> watch_targets(int rank, int size);
 std::vector<int> watch_sources(int rank, int size);
 
 // on_event(), update(), beat() and next_beat() belong to the thread that runs the poller (hvd-net);
-// the rest is safe from any thread. It fails `health` without holding its own mutex, because
-// `health` calls spread(), which takes it.
+// the rest is safe from any thread. PeerWatch does not hold its mutex while it fails `health`,
+// because `health` calls spread(), which locks that mutex.
 class PeerWatch {
  public:
   // Listens to `health`. `health` and `poller` must outlive it.
@@ -56,22 +56,23 @@ class PeerWatch {
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
-  // `name` is the peer's name in messages; `pid` is 0 if its process cannot be watched. Fails if
-  // that rank is connected in this direction already.
+  // Adds a connection. `name` is the peer's name in messages; `pid` is 0 if its process cannot be
+  // watched. Fails if there is already a connection with this peer in this direction.
   Status add(int peer, bool outgoing, Channel channel, const std::string& name, int pid)
       HVD_EXCLUDES(mutex_);
-  // Waits until every connection of the pattern has been made.
+  // Waits until all connections with watch_targets() and watch_sources() have been made.
   Status wait_complete(Deadline deadline) HVD_EXCLUDES(mutex_);
-  // Sends a goodbye to all peers: from now on they do not report our closed connections as a loss,
-  // nor do we report theirs. Later failures of this rank are not sent to them.
+  // Sends a goodbye to all peers. From now on the peers do not report the closed connections of
+  // this rank as a loss, and this rank does not report theirs. Later failures of this rank are not
+  // sent to the peers.
   void say_goodbye() HVD_EXCLUDES(mutex_);
 
   // Whether the event belongs to the watch.
   bool on_event(const PollEvent& event) HVD_EXCLUDES(mutex_);
   // Registers connections that other threads have added with the poller. Call it before each wait.
   void update() HVD_EXCLUDES(mutex_);
-  // If the next beat is due: sends kAlive to all peers and looks for silent ones. Call it after all
-  // events of a wait, so that messages that have arrived count.
+  // If the next beat is due: sends kAlive to all peers and looks for silent peers. Call it after
+  // all events of a wait have been handled, so that messages that have arrived count.
   void beat() HVD_EXCLUDES(mutex_);
   Deadline next_beat() HVD_EXCLUDES(mutex_);
 

@@ -74,7 +74,8 @@ struct WatchMessage {
   int32_t lost_rank = -1;
   uint8_t code = 0;
   std::string text;
-  // For kAlive: milliseconds since any rank moved data, as far as the sender has been informed.
+  // For kAlive: milliseconds since any rank moved data, according to the messages that the sender
+  // has received.
   uint32_t idle_ms = kNeverMoved;
   static constexpr uint32_t kNeverMoved = ~uint32_t{0};
 };

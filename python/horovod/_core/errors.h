@@ -2,7 +2,7 @@
 // Turns codes of hvd.h into Python exceptions, whose attribute `code` is the code. All exceptions
 // of the library are made here. All functions need the GIL.
 //
-//   HVD_INVALID_ARGUMENT, HVD_ALREADY_EXISTS   ValueError
+//   HVD_INVALID_ARGUMENT, HVD_ALREADY_EXISTS   ValueError (but see Blame::kRefusedOp)
 //   HVD_NOT_FOUND                              KeyError
 //   HVD_NOT_INITIALIZED                        NotInitializedError
 //   HVD_PRECONDITION                           ValueError or HorovodInternalError, by Blame
@@ -19,8 +19,8 @@ namespace hvd::python {
 enum class Blame {
   kJob,     // HorovodInternalError: the request does not match the requests of the other ranks
   kCaller,  // ValueError: a setting or an argument is wrong for the call
-  // As kJob, and HorovodInternalError for an invalid argument too: Horovod 0.28 raises that for an
-  // op that reducescatter does not support.
+  // As kJob, but HVD_INVALID_ARGUMENT is a HorovodInternalError too: Horovod 0.28 raises it for a
+  // reduction op that reducescatter does not support.
   kRefusedOp,
 };
 

@@ -26,8 +26,8 @@ constexpr double kSignalSeconds = 0.2;
 constexpr const char* kKept = "horovod.operation";
 
 // One collective or join. Owned by the table, by a capsule of wait_and_keep(), and by the calls
-// that wait for it. The last owner drops it with the GIL held, because that drops Python
-// references.
+// that wait for it. The last owner must hold the GIL when it drops the operation, because the
+// destructor drops Python references.
 struct Operation {
   hvd_operation* handle = nullptr;
   Ref keep;    // owns the memory of inputs and outputs
@@ -60,7 +60,8 @@ Table& table() {
 }
 
 // Drops abandoned operations that are done. Dropping an object can run Python code that calls this
-// module again, so `done` drops them on return, when the table is consistent.
+// module again. So the operations first move to `done`, which drops them when this function returns
+// and the table is consistent.
 void reap() {
   auto& abandoned = table().abandoned;
   if (abandoned.empty()) return;
@@ -97,12 +98,12 @@ constexpr std::array<const char*, kArgumentCount - kPositional> kKeywords = {
     "process_set", "keep", "result", "op", "prescale", "postscale", "root", "splits", "will_wait",
 };
 
-// The names of kKeywords as interned strings, which live as long as the process. Names in a call
-// are interned too, so that comparing addresses finds them.
+// The names of kKeywords as interned strings, which live as long as the process. Python interns the
+// keyword names of a call too, so a comparison of addresses finds them.
 std::array<PyObject*, kKeywords.size()> keywords;
 
-// Reads the arguments of one call of submit(). The first that does not fit sets the exception, and
-// ok() is false from then on. Holds borrowed references: use it only during the call.
+// Reads the arguments of one call of submit(). The first argument that is wrong sets the exception,
+// and ok() is false from then on. Holds borrowed references: use it only during the call.
 class Arguments {
  public:
   Arguments(PyObject* const* args, Py_ssize_t positional, PyObject* names)
@@ -112,8 +113,8 @@ class Arguments {
   bool has(Argument which) const { return given_[which] != nullptr; }
   // None if it was not given.
   PyObject* object(Argument which) const { return has(which) ? given_[which] : Py_None; }
-  // Leaves `number` alone if the argument was not given. `what`: for the message if it is out of
-  // range.
+  // Does not change `number` if the argument was not given. `what` names the argument in the
+  // message for a value that is out of range.
   template <typename Number>
   void read(Argument which, const char* what, Number& number) {
     int32_t value = 0;
@@ -138,7 +139,8 @@ class Arguments {
   std::string_view optional_text(Argument which) {
     return object(which) == Py_None ? std::string_view() : text(which);
   }
-  // The number of a process set, which an unregistered one does not have.
+  // The id of the process set. A process set that is not registered has no id: it is None here, and
+  // fails.
   int32_t process_set() {
     int32_t id = 0;
     if (ok_ && object(kProcessSet) == Py_None) {
@@ -175,8 +177,9 @@ class Arguments {
     return false;
   }
 
-  // The index of a name in kKeywords, or their number. Looks from `from` on first: call sites write
-  // keywords in that order, so that the first comparison usually matches.
+  // The index of a name in kKeywords, or kKeywords.size() if it is not there. The search starts at
+  // `from`: callers write keywords in the order of kKeywords, so the first comparison usually
+  // matches.
   static size_t find_keyword(PyObject* name, size_t from) {
     for (size_t i = from; i < keywords.size(); ++i) {
       if (keywords[i] == name) return i;
@@ -192,8 +195,9 @@ class Arguments {
 };
 
 // A tensor as the front end describes it: a tuple (input address, output address, dtype, shape).
-// The library allocates an output of None once its size is known. `tensor` points into `name` and
-// `shape` only when submit() has filled it, after the vector of views stops growing.
+// If the output is None, allocate_output() allocates it once its size is known. submit() lets
+// `tensor` point into `name` and `shape` only after the vector of views has its final size, because
+// growing the vector moves them.
 struct View {
   std::string name;
   std::vector<int64_t> shape;
@@ -266,7 +270,8 @@ void name_views(std::string_view label, std::string_view name, bool group,
 
 // Submission -------------------------------------------------------------------------------------
 
-// Whether the library refuses the op of this request. Decides the type of the exception.
+// Whether the library refuses the reduction op of this request. This decides the type of the
+// exception.
 bool refuses_op(const hvd_request& request) {
   return request.collective == HVD_REDUCESCATTER && request.op != HVD_SUM &&
          request.op != HVD_AVERAGE;
@@ -283,8 +288,8 @@ void* allocate_output(void* context, int32_t index, const int64_t* shape, int32_
   return operation.memory[at].get();
 }
 
-// Enters a started operation into the table and returns its handle. If Python has no memory for the
-// number, the operation is abandoned: it runs already and cannot be taken back.
+// Adds a started operation to the table and returns its handle. If Python has no memory for the
+// handle, the operation is abandoned, because a started operation cannot be cancelled.
 PyObject* remember(std::shared_ptr<Operation> operation) {
   const int64_t handle = table().next_handle++;
   PyObject* number = PyLong_FromLongLong(handle);
@@ -296,7 +301,7 @@ PyObject* remember(std::shared_ptr<Operation> operation) {
   return number;
 }
 
-// Null for an unknown handle. If `handle` is no integer, an exception is set too.
+// Null for an unknown handle. If `handle` is not an integer, an exception is set too.
 std::shared_ptr<Operation> find(PyObject* handle) {
   const auto found = table().operations.find(PyLong_AsLongLong(handle));
   return found == table().operations.end() ? nullptr : found->second;

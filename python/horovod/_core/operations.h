@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that Python code has started, by handle (a number that counts up from 0).
 //
-// An operation owns a reference to the objects whose memory the library works on, so a tensor that
-// the program drops meanwhile lives until its operation is done.
+// An operation owns references to the objects whose memory the library reads and writes. So a
+// tensor that the program drops lives until its operation is done.
 //
-// All functions need the GIL, which is the lock of the table of operations. Those that wait release
-// it while they wait. On failure they return null with a Python exception set (errors.h).
+// The caller of every function holds the GIL, which also protects the table of operations.
+// Functions that wait release the GIL while they wait. On failure a function returns null with a
+// Python exception set (errors.h).
 #pragma once
 
 #include "capi/hvd.h"
@@ -21,8 +22,9 @@ PyObject* submit(PyObject* self, PyObject* const* args, Py_ssize_t positional, P
 PyObject* join(PyObject* self, PyObject* none);
 // ValueError for an unknown handle.
 PyObject* poll(PyObject* self, PyObject* handle);
-// Waits without end, and runs signal handlers meanwhile. Forgets the handle. None for an unknown
-// handle, and for the second of two threads that wait for the same one.
+// Waits without a time limit, and runs signal handlers meanwhile. Forgets the handle, unless a
+// signal handler raised an exception. Returns None for an unknown handle. If two threads wait for
+// one handle, the second thread gets None.
 PyObject* wait(PyObject* self, PyObject* handle);
 // As wait(); returns a tuple of the result and a capsule that owns the operation, for seals.
 PyObject* wait_and_keep(PyObject* self, PyObject* handle);

@@ -37,8 +37,8 @@ struct DLManagedTensor {
 constexpr int32_t kCpu = 1;
 constexpr uint8_t kUnsigned = 1;
 
-// What a capsule owns: the DLPack tensor, its shape, and the memory. The consumer of the capsule
-// calls the deleter, on any thread and without the GIL.
+// The object that a capsule owns: the DLPack tensor, its shape, and the memory. The consumer of the
+// capsule calls the deleter, on any thread and without the GIL.
 struct Lent {
   DLManagedTensor tensor{};
   int64_t bytes = 0;

@@ -42,10 +42,10 @@ struct Outcome {
   }
 };
 
-// For calls that must not stop half-way because other ranks take part in them. Makes the call on a
-// thread of its own ("hvd-call"), and waits for it without the GIL. Returns nothing, with an
-// exception set, if a signal handler raised one. The call then continues in the background, so it
-// must own everything that it uses, and it must not touch Python objects.
+// For calls in which other ranks take part, so that they must not stop before their end. Makes the
+// call on a thread of its own ("hvd-call"), and waits for it without the GIL. Returns nothing, with
+// an exception set, if a signal handler raised one. The call then continues in the background, so
+// it must own everything that it uses, and it must not touch Python objects.
 std::optional<Outcome> run_aside(const std::function<Outcome()>& call);
 
 }  // namespace hvd::python

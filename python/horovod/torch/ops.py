@@ -7,10 +7,10 @@ drop a tensor while its operation runs, but must not read or write its values be
 
 Arguments that many collectives have:
 
-name: the name of the operation, the same on all ranks. The engine numbers operations without a
-    name, so all ranks of a process set have to start these in the same order. Operations with a
-    name may be started in any order.
-op: hvd.Average (default), Sum, Adasum, Min, Max or Product.
+name: the name of the operation, the same on all ranks. Ranks may start operations with a name in
+    any order. The engine numbers operations without a name, so all ranks of a process set have to
+    start these in the same order.
+op: the reduction op: hvd.Average (default), Sum, Adasum, Min, Max or Product.
 average: deprecated; True is op=hvd.Average, False is op=hvd.Sum.
 prescale_factor, postscale_factor: multiply the tensor before and after the reduction.
 compression: hvd.Compression.fp16 or bf16 sends floats with 16 bits.
@@ -86,7 +86,7 @@ def synchronize(handle: int) -> Any:
 
 
 def _member_names(name: str | None, count: int) -> list[str | None]:
-    """Names for the members of a group, which compiled code runs as separate operations."""
+    """Names for the tensors of a group; compiled code runs each tensor as a separate operation."""
     return [None if name is None else f"{name}_{i + 1}of{count}" for i in range(count)]
 
 
@@ -132,7 +132,7 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
-    """Reduce `tensor` in place and return it. The default operation is the average."""
+    """Reduce `tensor` in place and return it. The default op is hvd.Average."""
     if op is None or average is not None:
         op = reduce_op(op, average)
     how = (op, prescale_factor, postscale_factor, process_set.process_set_id)
@@ -149,7 +149,7 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Tensor:
-    """Reduce the tensors of all ranks into a new one. The default operation is the average."""
+    """Reduce the tensors of all ranks into a new one. The default op is hvd.Average."""
     how = (reduce_op(op, average), prescale_factor, postscale_factor, process_set.process_set_id)
     compressed, context = compression.compress(tensor)
     if compiled.is_compiling():
@@ -267,7 +267,7 @@ def allgather_async(
 def allgather(
     tensor: Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Tensor:
-    """Concatenate the tensors of all ranks in rank order; only their first dimension may differ."""
+    """Concatenate the tensors of all ranks in rank order; only the first dimensions may differ."""
     set_id = process_set.process_set_id
     if compiled.is_compiling():
         return compiled.allgather(tensor, name, set_id)
@@ -331,7 +331,7 @@ def broadcast_(
 ) -> Tensor:
     """Overwrite `tensor` with the tensor of the root and return it.
 
-    root_rank: a rank of the whole job, even for other process sets.
+    root_rank: a rank of the job, not an index in the process set.
     """
     handle = requests.broadcast_(
         tensor, root_rank, name, process_set.process_set_id, will_wait=True
@@ -481,7 +481,8 @@ def grouped_reducescatter(
 def join(device: int = -1) -> int:
     """Report that this rank has no more data, and wait until all ranks have reported that.
 
-    Until then this rank takes part in the reductions of the other ranks with neutral values.
+    Until then this rank takes part in the reductions of the other ranks with values that do not
+    change the result.
     device: ignored.
     Returns the rank that joined last.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes tensors to the engine and starts collectives; each function returns a handle.
 
-ops.py has the public functions. Process sets are numbers here, as in `_core`. `will_wait` tells the
-engine that the caller waits for the operation next. The functions may be called from any thread.
-They raise ValueError for tensors and arguments that the engine does not accept.
+ops.py has the public functions. Here, as in `_core`, a process set is given by its id. `will_wait`
+is the submit hint: the caller waits for the operation next. The functions may be called from any
+thread. They raise ValueError for tensors and arguments that the engine does not accept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from horovod.common.util import check_adasum
 
 Tensor = torch.Tensor
 Splits = Union[Tensor, Sequence[int], None]
-# Operation, factor before it, factor after it, and the number of the process set.
+# Reduction op, prescale factor, postscale factor, and the id of the process set.
 Reduction = tuple[int, float, float, Optional[int]]
 _View = tuple[int, Optional[int], int, tuple[int, ...]]
 
@@ -44,7 +44,7 @@ for _name in ("uint16", "uint32", "uint64"):  # since PyTorch 2.3
 
 
 def _complain(tensor: Any) -> None:
-    """Raise the ValueError that fits a tensor that cannot be used in place."""
+    """Raise the ValueError that tells why the engine cannot use a tensor in place."""
     if not isinstance(tensor, Tensor):
         raise ValueError(f"a tensor is needed, not {type(tensor).__name__}")
     if tensor.layout != torch.strided:
@@ -69,7 +69,7 @@ def _in_place(tensor: Tensor) -> _View:
 
 
 def _contiguous(tensor: Any) -> Tensor:
-    """The tensor to read from; a copy if its elements are not contiguous."""
+    """The tensor itself, or a contiguous copy if its elements are not contiguous."""
     if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
         _complain(tensor)
     if tensor.dtype not in _DTYPES or not tensor.is_cpu:
@@ -78,7 +78,7 @@ def _contiguous(tensor: Any) -> Tensor:
 
 
 def _between(source: Tensor, target: Tensor | None) -> _View:
-    """A view that reads `source` and writes `target`; the engine allocates a target of None."""
+    """A view that reads `source` and writes `target`; None: `_core` allocates the output later."""
     address = None if target is None else target.data_ptr()
     return source.data_ptr(), address, _DTYPES[source.dtype], source.shape
 
@@ -88,7 +88,10 @@ def _tensor_of(output: _core.Output, dtype: torch.dtype) -> Tensor:
 
 
 def _memory(tensors: Sequence[Tensor]) -> list[Any]:
-    """The memory that an operation keeps alive; a program may give its tensors other memory."""
+    """The storages that an operation keeps alive.
+
+    The tensors themselves are not enough: a program may give a tensor another storage meanwhile.
+    """
     return [tensor.untyped_storage() for tensor in tensors]
 
 
@@ -134,7 +137,7 @@ def _check_adasum(how: Reduction) -> None:
 
 
 def _no_reduction(set_id: int | None) -> Reduction:
-    """The reduction of collectives that only move values; the engine ignores all but the set."""
+    """For collectives that reduce nothing: the engine ignores everything except the process set."""
     return _core.SUM, 1.0, 1.0, set_id
 
 
