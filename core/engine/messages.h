@@ -14,7 +14,7 @@
 //   reports       u64 number of the question | u32 n | n × RankReport (stall/rank_report.cc)
 //   goodbye       nothing
 //
-//   ids           u32 runs | runs × (u32 first | u32 count)
+//   ids           u32 n | n × (u32 first | u32 count): ranges of consecutive numbers
 //   request       text name | u8 type | u8 dtype | u8 op | i32 root | i32 device | f64 prescale
 //                 | f64 postscale | i64[] shape
 //   response      request | i64[] first dimensions | status error
