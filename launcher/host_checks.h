@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks of an agent on its host before it starts ranks. The errors are texts for the user; the
-// launcher prints them with the name of the host.
+// Checks that an agent does on its host before it starts ranks. The errors are complete sentences
+// for the user; the launcher prints them with the name of the host.
 #pragma once
 
 #include <string>

@@ -5,7 +5,7 @@
 //
 // A separate thread writes, so that a stopped terminal or a slow disk delays nothing else in the
 // launcher. The queue itself has no limit. The caller bounds it by granting credit to the agents:
-// take_written() reports, for each agent, the number of bytes that have left memory.
+// take_written() reports, for each agent, how many bytes of its output have been written and freed.
 //
 // All public functions must be called from one thread.
 #pragma once

@@ -83,7 +83,7 @@ Status HostBackend::carry_out(std::span<const Item> batch) {
     case RequestType::kAlltoall: return alltoall(first);
     case RequestType::kBarrier: return barrier(context());
     case RequestType::kAddProcessSet:
-    case RequestType::kRemoveProcessSet: break;  // the agreement of all ranks was the purpose
+    case RequestType::kRemoveProcessSet: break;  // there is no data; the ranks only had to agree
   }
   return Status::ok();
 }
@@ -111,7 +111,7 @@ Bytes HostBackend::output_of(TensorTask& task) {
   return substitutes_.back()->get(bytes);
 }
 
-// Pieces instead of a fused copy: the algorithm copies them only if it has to.
+// Passes the tensors as pieces, without a fused copy. The algorithm copies them only if it has to.
 Status HostBackend::allreduce(std::span<const Item> batch) {
   const Request& request = batch.front().response->request;
   HVD_TRY_ASSIGN(Reduction reduction, Reduction::make(request.op, request.dtype, transport_.size(),
@@ -126,7 +126,8 @@ Status HostBackend::allreduce(std::span<const Item> batch) {
   Bytes identity = identity_.get(absent);
   if (absent > 0) {
     fill_identity(request.op, request.dtype, identity);
-    reduction = reduction.without_prepare();  // a scaled identity is no identity
+    reduction =
+        reduction.without_prepare();  // after a scaling, an identity would change the result
   }
   pieces_.clear();
   for (const Item& item : batch) {
@@ -172,7 +173,7 @@ Status HostBackend::adasum(std::span<const Item> batch) {
   return Status::ok();
 }
 
-// Several tensors: each rank sends its parts of all of them as one block.
+// With several tensors each rank sends its rows of all tensors as one block.
 Status HostBackend::allgather(std::span<const Item> batch) {
   const int ranks = transport_.size();
   std::vector<size_t> bytes_of(ranks, 0);

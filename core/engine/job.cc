@@ -226,7 +226,8 @@ Result<std::shared_ptr<Engine>> Job::make_engine(uint64_t communicator,
     }
   }
   EngineOptions options = engine_options(ranks, set);
-  // The number of the communicator is unique; the id of a removed process set is used again.
+  // The key is the communicator, which is unique. The id of a set is not unique, because ids of
+  // removed sets are reused.
   options.sealer = std::make_shared<const Sealer>(secret_, identity_, communicator);
   HVD_TRY_ASSIGN(auto engine, Engine::start(options, std::move(transport), std::move(control)));
   return std::shared_ptr<Engine>(std::move(engine));
@@ -380,8 +381,8 @@ void Job::shutdown() {
       if (id != kGlobalSet && set.engine != nullptr) engines.push_back(set.engine);
     }
   }
-  // If a process set has ended already, this rank is not the cause of the end. The operations of
-  // other ranks then fail with the first reason.
+  // If the engine of a process set has ended already, this rank is not the cause of the end. So
+  // operations fail with the reason of that earlier end.
   Status why = global_engine_->ended();
   for (const auto& engine : engines) {
     if (why.is_ok()) why = engine->ended();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of one process in a job: its connections to the other ranks, and one engine for each
-// process set that it belongs to. init() makes a Job, and shutdown() ends it. A process may start
-// and end any number of jobs, one after the other.
+// The membership of one process in a job: its connections to the other ranks, and one engine for
+// each process set that it belongs to. hvd_init makes a Job and hvd_shutdown ends it. A process may
+// do this any number of times.
 //
 // All functions may be called from any thread. Functions marked "collective" wait for other ranks.
 #pragma once
@@ -24,14 +24,14 @@
 namespace hvd {
 
 struct JobOptions {
-  Config config;  // with a rendezvous address and a secret if there are several ranks
-  // The ranks that take part, of those that were started; empty: all. The index in this list is the
-  // rank in the job.
+  Config config;  // with a rendezvous and a secret if there are several ranks
+  // The processes that take part, by the rank with which they were started; empty: all. The rank of
+  // a process in this job is its index in this list.
   std::vector<int> ranks;
   // Process sets to make at the start, with ids 1, 2, …; the same on all ranks.
   std::vector<std::vector<int>> process_sets;
-  // The number of earlier starts of a job in this process, with the same rendezvous address and the
-  // same list of ranks: 0, 1, 2, … It is part of FabricOptions::round.
+  // The round: 0 for the first job of this process with this rendezvous server and these ranks,
+  // then 1, 2, … It is part of the key under which the ranks meet at the rendezvous server.
   int round = 0;
 };
 
@@ -56,8 +56,8 @@ class Job {
   static Result<std::unique_ptr<Job>> start(const JobOptions& options);
   ~Job();
 
-  // The rank assignment in the whole job. The launcher may have set local rank and cross rank;
-  // otherwise they follow from the hosts of all ranks.
+  // The rank assignment in the whole job: the one that the launcher has set, or else one that is
+  // computed from the hosts of all ranks.
   const RankAssignment& assignment() const { return assignment_; }
   const Config& config() const { return options_.config; }
 
@@ -66,9 +66,8 @@ class Job {
   Result<std::shared_ptr<Engine>> engine(int set) const HVD_EXCLUDES(mutex_);
 
   // Collective: all ranks of the job call it, in the same order.
-  // kInvalidArgument: a rank is out of range or is in the list twice. kAlreadyExists: there is a
-  // set of the same ranks. kPrecondition: the ranks disagree, or HOROVOD_DYNAMIC_PROCESS_SETS is
-  // not set.
+  // kInvalidArgument if a rank is out of range or occurs twice; kAlreadyExists if there is a set of
+  // the same ranks; kPrecondition if ranks disagree, or if HOROVOD_DYNAMIC_PROCESS_SETS is not set.
   Result<int> add_process_set(std::vector<int> ranks) HVD_EXCLUDES(mutex_);
   // Collective, as above. False if there is no such set, or it is the global one.
   Result<bool> remove_process_set(int set) HVD_EXCLUDES(mutex_);
@@ -83,8 +82,8 @@ class Job {
   // Returns when the file is complete.
   Status stop_timeline();
 
-  // Ends the job on all ranks: operations in flight fail. Returns once the neighbours in the
-  // control tree of each process set have acknowledged the end, or after the timeout of the job.
+  // Ends the job on all ranks: operations in flight fail. Returns once the children in the tree of
+  // each process set have sent their goodbyes, or after the timeout of the job.
   void shutdown();
   // Ok, or the reason why the global process set has ended.
   Status ended() const;
@@ -125,9 +124,8 @@ class Job {
   std::shared_ptr<Engine> global_engine_;
   const ForkGeneration fork_generation_;
 
-  // Held from the start to the end of a collective change of the process sets. mutex_ is held only
-  // to read or write sets_.
-  // Lock order: changing_sets_, then mutex_.
+  // changing_sets_ is held while all ranks add or remove a set; mutex_ is held only to read or
+  // write sets_. Lock order: changing_sets_, then mutex_.
   Mutex changing_sets_;
   uint64_t next_communicator_ HVD_GUARDED_BY(changing_sets_) = 1;
   mutable Mutex mutex_;

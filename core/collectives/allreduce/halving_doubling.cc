@@ -12,11 +12,11 @@
 // Cost: 2 (p-1)/p · B bytes, as little as a ring, but 2 log2(p) messages in a row instead of the
 // 2 (p-1) of a ring. A round starts only when the previous one is complete, whereas a ring streams:
 // for large B the ring is quicker. An n that is not a power of two needs a fold (fold.h), which
-// sends 2 B more and never pays for large B.
+// sends 2 B more, so that another algorithm is always quicker for large B.
 //
-// No scratch, and no flush between the phases: a rank sends one half and adds to the other. The
-// allgather overwrites a half that was sent with its own result, which the partner cannot send
-// before it has received the half.
+// It needs no scratch, and no flush between the phases: a rank sends one half and adds to the other
+// half. The allgather overwrites a half that was sent only with the result for this half. The
+// partner cannot send this result before it has received the half.
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/allreduce/fold.h"
 #include "collectives/chunks.h"

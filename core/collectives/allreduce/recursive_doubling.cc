@@ -4,8 +4,9 @@
 // it holds the sum of 2^i ranks.
 //
 // Cost: log2(p) messages in a row, the fewest possible, of B bytes each, and B bytes of scratch. It
-// stops paying where log2(p) · B bytes take longer than the extra latencies of halving-doubling or
-// the ring, at 4 to 120 KB (table in select.h). Other n need a fold (fold.h).
+// is the slower algorithm when log2(p) · B bytes take longer than the extra latencies of
+// halving-doubling or the ring, from 4 to 120 KB on (table in select.h). Other n need a fold
+// (fold.h).
 //
 // The largest distance comes first and the operands are in rank order, because halving_doubling.cc
 // needs that order. So both add every element in the same order, and in deterministic mode the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stall report: which ranks have a tensor that waits, which do not, what those do instead, and
-// whether they are slow, dead or diverged. A pure function of the reports of all ranks:
+// The stall report: which ranks have a tensor that waits, which ranks do not have it, what these
+// ranks do instead, and whether they are slow, dead or diverged. It depends only on the reports of
+// all ranks:
 //
 //   14 tensors have waited for 60 s or longer:
 //     "a", "b", "c", "d", "e", "f", … (13 tensors, 75 s): ranks 0, 2 have them, ranks 1, 3-7 do not
@@ -37,7 +38,8 @@ struct StallReport {
 //
 // Slow: the rank submits other tensors, or is silent but waits for no tensor that another rank
 // lacks. Diverged: the rank has been silent for half the warning time, and waits for a tensor that
-// a rank which waits for it did not submit. Dead: the rank did not answer.
+// another rank has not submitted, while that other rank waits for this rank. Dead: the rank did not
+// answer.
 StallReport make_stall_report(std::span<const RankReport> reports, StallTimes times);
 
 // "rank 4", "ranks 1, 3-7"; `mark` is appended to each number.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out why a tensor waits: asks every rank for its RankReport; stall_report.h then derives
-// which ranks are slow, dead or diverged. A state machine without I/O: time and messages in,
-// messages and answers out. Belongs to the thread that runs the engine.
+// Finds out why a tensor waits: it asks every rank for its RankReport, from which stall_report.h
+// derives which ranks are slow, dead or diverged. It is a state machine without I/O: time and
+// messages go in, messages and answers come out. Only the thread that runs the engine uses it.
 //
 //   rank with an old tensor --alarm--> … --alarm--> coordinator
 //   coordinator --question--> all ranks, down the tree

@@ -20,10 +20,10 @@
 namespace hvd {
 namespace {
 
-// Time limit of the first attempt to connect. Each further attempt has twice the time. Between
-// attempts the rank checks whether the job has failed.
+// The time limit of the first connection attempt. Each further attempt has twice the limit. Between
+// two attempts the thread checks whether the job has failed.
 constexpr std::chrono::milliseconds kFirstPatience{2'000};
-// How long the best of several addresses is tried alone.
+// The time for which the best of several addresses is tried alone.
 constexpr std::chrono::milliseconds kHeadStart{250};
 
 }  // namespace
@@ -56,8 +56,8 @@ Result<AuthenticatedStream> Fabric::Impl::try_open(int to, Deadline deadline) {
   if (directory_->is_local(to)) {
     socket = connect_local((*directory_)[to].local_name, deadline);
   } else {
-    // Try the best address alone first. If all addresses were tried at the same time, the peer
-    // would log the unused connections as failed handshakes.
+    // The best address is tried alone first. Connecting to all addresses at the same time leaves
+    // unused connections, which the peer logs as failed handshakes.
     const std::vector<Endpoint> where = directory_->reachable(to);
     if (!where.empty()) {
       const Deadline head_start = Deadline::after(kHeadStart);

@@ -35,8 +35,8 @@ Result<std::unique_ptr<ShmGroup>> ShmGroup::join(const ShmGroupOptions& options,
   const auto still_whole = [&health] { return health.status(); };
   Result<std::unique_ptr<Segment>> segment = unavailable("not attached");
   std::string answer;
-  // Each rank allocates its own slots before it answers. Otherwise a rank without room for its
-  // slots would notice that only when the other ranks already use shared memory.
+  // Each rank allocates its own slots before it publishes its result. Otherwise a rank without room
+  // for its slots would fail only when the other ranks already use shared memory.
   const auto populate = [&](Result<std::unique_ptr<Segment>> made) {
     if (!made.is_ok()) return made;
     const Status populated = Arena::populate_slots((*made)->memory(), options.local_rank, ranks);
