@@ -14,7 +14,7 @@ namespace hvd::launcher {
 namespace {
 
 // Time for agents to report their end after an immediate SIGKILL (a second signal).
-constexpr Timeouts::Time kKillTimeout{2'000};
+constexpr Timeouts::Time kReportAfterKillTimeout{2'000};
 
 double in_seconds(Timeouts::Time time) { return static_cast<double>(time.count()) / 1000; }
 
