@@ -124,10 +124,13 @@ Status HostBackend::allreduce(std::span<const Item> batch) {
     if (item.task == nullptr) absent += bytes;
   }
   Bytes identity = identity_.get(absent);
+  // A scaled identity would change the result. So this rank scales the tensors that it has here,
+  // and the reduction scales nothing.
+  const Reduction scaling = reduction;
+  const bool scales_here = absent > 0 && scaling.needs_prepare();
   if (absent > 0) {
     fill_identity(request.op, request.dtype, identity);
-    reduction =
-        reduction.without_prepare();  // after a scaling, an identity would change the result
+    reduction = reduction.without_prepare();
   }
   pieces_.clear();
   for (const Item& item : batch) {
@@ -137,7 +140,13 @@ Status HostBackend::allreduce(std::span<const Item> batch) {
       identity = identity.subspan(bytes);
     } else {
       const Bytes out = output_of(*item.task);
-      pieces_.push_back({item.task->in, out.data(), bytes});
+      const std::byte* in = item.task->in;
+      if (scales_here) {
+        if (in != out.data()) copy_bytes(out.data(), in, bytes);
+        scaling.prepare(out.first(bytes));
+        in = out.data();
+      }
+      pieces_.push_back({in, out.data(), bytes});
     }
   }
   return allreduce_pieces(context(), selector_.choose(total), pieces_, reduction, fusion_);

@@ -70,5 +70,58 @@ TEST(HostBackend, RefusesNumbersOfRowsThatNoRankCanHaveSent) {
   EXPECT_THAT(outcomes[1].message(), ::testing::HasSubstr("\"rows\": rank 10 "));
 }
 
+// A rank that has joined may still have some tensors of a batch: those that it submitted before.
+// The reductions of all tensors of the batch have the same factors.
+Status reduce_the_second_without_rank_1(Transport& transport, ReduceOp op, float first[2],
+                                        float second[2]) {
+  HVD_TRY_ASSIGN(const auto backend, HostBackend::make(transport, {}));
+  std::vector<TensorTask> tasks(2);
+  std::vector<Response> responses(2);
+  float* const data[] = {first, second};
+  for (int i = 0; i < 2; ++i) {
+    tasks[i].request.name = std::to_string(i);
+    tasks[i].request.op = op;
+    tasks[i].request.prescale = 3;
+    tasks[i].request.shape = {2};
+    tasks[i].in = reinterpret_cast<const std::byte*>(data[i]);
+    tasks[i].out = reinterpret_cast<std::byte*>(data[i]);
+    responses[i].request = tasks[i].request;
+  }
+  const Operation::Ref operation = Operation::make(std::move(tasks));
+  TensorTask* const present = operation->tasks.data();
+  const HostBackend::Item batch[] = {
+      {&responses[0], present},
+      {&responses[1], transport.rank() == 1 ? nullptr : present + 1},
+  };
+  struct : Completion {
+    void finish(const Status& outcome) override { EXPECT_OK(outcome); }
+  } completion;
+  return backend->run(batch, completion);
+}
+
+TEST(HostBackend, ScalesTheTensorsThatAJoinedRankStillHas) {
+  for (const auto kind : {testing::TransportKind::kInproc, testing::TransportKind::kShm}) {
+    testing::run_ranks(kind, 2, [](Transport& transport) {
+      const float mine = transport.rank() == 0 ? 5 : 7;
+      float first[] = {mine, -mine};
+      float second[] = {11, -11};
+      HVD_TRY(reduce_the_second_without_rank_1(transport, ReduceOp::kSum, first, second));
+      EXPECT_THAT(first, ::testing::ElementsAre(3 * 5 + 3 * 7, -3 * 5 - 3 * 7));
+      if (transport.rank() == 0) {
+        EXPECT_THAT(second, ::testing::ElementsAre(33, -33));
+      }
+
+      float least[] = {mine, -mine};
+      float alone[] = {11, -11};
+      HVD_TRY(reduce_the_second_without_rank_1(transport, ReduceOp::kMin, least, alone));
+      EXPECT_THAT(least, ::testing::ElementsAre(3 * 5, -3 * 7));
+      if (transport.rank() == 0) {
+        EXPECT_THAT(alone, ::testing::ElementsAre(33, -33));
+      }
+      return Status::ok();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace hvd
