@@ -17,6 +17,7 @@ import dataclasses
 import json
 import math
 import pathlib
+import re
 import sys
 from xml.sax.saxutils import escape
 
@@ -202,9 +203,8 @@ def draw(bench: dict, theme: Theme) -> str:
         draw_allreduce(drawing, allreduce)
     if steps:
         draw_steps(drawing, steps)
-    drawing.text(
-        LEFT, HEIGHT - 10, f"make bench, best of all rounds, {bench['machine']}", theme.muted, 11
-    )
+    machine = re.sub(r"(Linux \d+\.\d+)\S*", r"\1", bench["machine"])
+    drawing.text(LEFT, HEIGHT - 10, f"make bench, best of all rounds, {machine}", theme.muted, 11)
     return drawing.svg("Time of an allreduce and of a training step, this project beside its peers")
 
 
