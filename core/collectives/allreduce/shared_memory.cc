@@ -29,10 +29,8 @@ namespace {
 // second store reads its source from the first-level cache.
 constexpr size_t kBlock = 8 * 1024;
 
-// Up to this size one phase is quicker, measured on two cores: every rank adds everything after one
-// round. Above it two phases are quicker: they need two rounds, but each rank adds only its slice.
+// The largest one_phase_limit().
 constexpr size_t kMostInOnePhase = 16 * 1024;
-size_t one_phase_limit(int ranks) { return ranks == 2 ? 8 * 1024 : kMostInOnePhase; }
 
 // Chunks of 64 KiB divide a short message into enough chunks for the pipeline. Chunks of 256 KiB
 // need the fewest rounds; each round costs a context switch per rank when there are more ranks than
@@ -211,6 +209,8 @@ void reduce_alone(const Pieces& pieces, const Reduction& reduction) {
 }
 
 }  // namespace
+
+size_t one_phase_limit(int ranks) { return ranks == 2 ? 8 * 1024 : kMostInOnePhase; }
 
 Status shared_memory_allreduce(Arena& arena, std::span<const Piece> list,
                                const Reduction& reduction, Deadline deadline, size_t chunk_bytes) {

@@ -15,9 +15,6 @@ namespace {
 // A block stays in the first-level cache between the reduction and the copies to the other parts.
 constexpr size_t kBlock = 8 * 1024;
 
-// The sizes up to which shared_memory_allreduce() works in one phase.
-size_t one_phase_limit(int ranks) { return ranks == 2 ? 8 * 1024 : 16 * 1024; }
-
 }  // namespace
 
 Status shared_buffer_allreduce(Arena& arena, const SharedBuffer& buffer, size_t bytes,
