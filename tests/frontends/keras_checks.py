@@ -7,6 +7,7 @@ import contextlib
 import functools
 import io
 import pathlib
+import pickle
 import tempfile
 import warnings
 
@@ -408,6 +409,11 @@ def check_a_model_is_loaded_with_a_distributed_optimizer(frontend):
         if kind == "keras":  # Keras 3 itself cannot resume from the other format
             plain.fit(*of_all_ranks(), batch_size=ROWS * hvd.size(), shuffle=False, verbose=0)
             close(plain.get_weights(), net.get_weights(), 1e-4)
+
+
+def check_load_model_is_pickled_by_its_name(frontend):
+    for module in (hvd, hvk):
+        assert pickle.loads(pickle.dumps(module.load_model)) is module.load_model
 
 
 # Callbacks --------------------------------------------------------------------------------------

@@ -156,8 +156,12 @@ def _places(local: list[Any], optimizer: Any) -> tuple[list[int], int]:
     return [i for i, v in enumerate(trained) if id(inner_variable(v)) in ids], len(trained)
 
 
-def loader(keras: Any, backend: Any) -> Callable[..., Any]:
-    """Make load_model for a module of Keras and its backend."""
+def loader(keras: Any, backend: Any, module: str) -> Callable[..., Any]:
+    """Make load_model for a module of Keras and its backend; the module named `module` exports it.
+
+    A pickle refers to a function by its module and name. With those of this closure it would carry
+    the function, and so Keras, by value.
+    """
 
     def load_model(
         filepath: Any,
@@ -185,6 +189,7 @@ def loader(keras: Any, backend: Any) -> Callable[..., Any]:
             model.optimizer = distribute_in_place(keras, optimizer, settings)
         return model
 
+    load_model.__module__, load_model.__qualname__ = module, "load_model"
     return load_model
 
 

@@ -26,7 +26,7 @@ from horovod.common.util import groups_of
 _backend = backend_of(_keras)
 Compression = _backend.Compression
 allgather, broadcast, reducescatter = _functions.collectives(_backend)
-load_model = _functions.loader(_keras, _backend)
+load_model = _functions.loader(_keras, _backend, __name__)
 
 from horovod.keras import callbacks, elastic  # noqa: E402
 

@@ -27,7 +27,7 @@ from horovod.tensorflow.keras import callbacks, elastic
 
 _keras = tf.keras
 allgather, broadcast, reducescatter = _functions.collectives(_backend)
-load_model = _functions.loader(_keras, _backend)
+load_model = _functions.loader(_keras, _backend, __name__)
 
 __all__ = [  # noqa: PLE0604
     *_basics_names,
